@@ -61,15 +61,17 @@ from skillpouch.workspace.workspace import check_workspace
 _LACKING = (
     *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
     *("EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED", "onnection refused", "EUNATCH", "not attached"),
+    *("environment variable", "not set", "not configured"),
 )
 
 
-def _may_lack(result: ToolResult) -> bool:
+def _may_lack(result: ToolResult, tool: Tool) -> bool:
     """Tell whether a program that ended well may have gone on without what it was refused."""
-    if result.refused_hosts or result.refused_sockets:
+    if result.refused_hosts or result.refused_sockets or result.refused_network:
         return True
     said = (result.stdout, result.stderr)
-    return bool(result.protections) and any(part in text for text in said for part in _LACKING)
+    parts = (*_LACKING, *tool.variables)
+    return bool(result.protections) and any(part in text for text in said for part in parts)
 
 
 class ToolExecutor(Shared):
@@ -206,7 +208,7 @@ class ToolExecutor(Shared):
                 before = look_at_run_later(call.terms.workspace)
             result = _told_what_runs(await self._run(permitted), permitted, before)
             result = check_output(call.tool, result)
-            if result.outcome != "ok" or _may_lack(result):
+            if result.outcome != "ok" or _may_lack(result, call.tool):
                 result = self._with_notes(result, call, permit)
             result = redact_result(result, permit.redactor)
             record.result = result

@@ -60,10 +60,11 @@ class ToolResult:
     was not, `cold_because` says why. The result is the same. `timings` tell where the time
     went, in milliseconds. `run_later` are paths the call made that other programs run
     unconfined, such as git hooks. `refused_hosts` are hosts that it tried to reach without a
-    grant; with `refused_sockets` it tried to make a unix socket without one. `notes` are what
-    Skillpouch added at the end of `content`, a line each. `http` is set when a web service
-    answered. If `files_complete` is false, the workspace has too many files to
-    compare all of them: others may have changed, and one that is reported as modified may be new.
+    grant; with `refused_sockets` it tried to make a unix socket without one, with
+    `refused_network` to look up a name. `notes` are what Skillpouch added at the end of `content`,
+    a line each. `http` is set when a web service answered. If `files_complete` is false, the
+    workspace has too many files to compare all of them: others may have changed, and one that is
+    reported as modified may be new.
     """
 
     tool: str
@@ -86,6 +87,7 @@ class ToolResult:
     run_later: tuple[str, ...] = ()
     refused_hosts: tuple[str, ...] = ()
     refused_sockets: bool = False
+    refused_network: bool = False
     notes: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     timeout_seconds: float | None = None

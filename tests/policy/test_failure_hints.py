@@ -640,3 +640,49 @@ def test_a_host_in_any_file_of_the_skill_is_proposed(
     )
 
     assert "--host api.example.com " in content_of(home, workspace)
+
+
+TELLS = """
+import os
+token = os.environ.get("LAMP_ACCESS_TOKEN", "")
+if not token:
+    print("WORDS")
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Set LAMP_ACCESS_TOKEN environment variable",
+        "please export LAMP_ACCESS_TOKEN=...",
+        "Missing LAMP_ACCESS_TOKEN",
+        "LAMP_ACCESS_TOKEN is not set, skipped",
+    ],
+)
+def test_an_answer_that_names_the_variable_it_missed_has_the_note(
+    words: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": TELLS.replace("WORDS", words)})
+
+    result = SkillManager(home.parent, workspace=workspace, cache=False).call("demo.x")
+
+    command = f"skillpouch trust demo --secret LAMP_ACCESS_TOKEN --root {home.parent}"
+    note = "note: it reads LAMP_ACCESS_TOKEN, which was not granted to it; the user can grant it:"
+    assert (result.outcome, result.data) == ("ok", f"{words}\n")
+    assert result.notes == (f"{note} `{command}`",)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "",  # it went on without, and says nothing
+        "LAMP_ACCESS_TOKEN: a word of the answer",
+        "set OTHER_ACCESS_TOKEN in the environment",  # which no file of the skill reads
+    ],
+)
+def test_an_answer_that_misses_no_variable_by_its_own_words_has_no_note(
+    words: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": TELLS.replace("WORDS", words)})
+
+    assert "note:" not in content_of(home, workspace)

@@ -169,10 +169,17 @@ def given_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> di
     return found if file is None else found | {"TOOL_ARGS_FILE": str(file)}
 
 
+# npm waits 10 s and more before each new attempt, pip and uv about 10 s in all: without a network,
+# `npx tsc` took longer than most calls may, and nobody was told why.
+_NO_RETRIES = dict.fromkeys(("npm_config_fetch_retries", "PIP_RETRIES", "UV_HTTP_RETRIES"), "0")
+
+
 def skill_variables(call: ToolCall) -> dict[str, str]:
     """Return the variables that are the same for every call of a skill in a workspace."""
     tool = call.tool
+    is_offline = not call.access.hosts and not call.is_unconfined
     return {
+        **(_NO_RETRIES if is_offline else {}),
         "SKILL_NAME": tool.skill,
         "SKILL_BASE_DIR": tool.home,
         "SKILL_VERSION": tool.version.replace("\0", ""),

@@ -90,6 +90,7 @@ def result_of(call: ToolCall, ended: Ended, *, before: Before) -> ToolResult:
         files_complete=complete,
         refused_hosts=ended.refused_hosts,
         refused_sockets=ended.refused_sockets,
+        refused_network=ended.refused_network,
         timeout_seconds=call.limits.timeout_seconds,
     )
 

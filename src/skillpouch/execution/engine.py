@@ -403,6 +403,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
         cold_because=spent.cold_because,
         refused_hosts=ran.refused,
         refused_sockets=finished is not None and finished.tried_sockets,
+        refused_network=finished is not None and finished.tried_network,
         laps=spent.laps,
     )
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -21,6 +21,7 @@ from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.requested import kind_of, needs_no_grant
 from skillpouch.trust.requested_packages import (
+    hosts_in_code,
     package_needs,
     propose_packages,
     sources_of,
@@ -72,9 +73,11 @@ _NO_ADVICE = (
 )
 # EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
 _NO_UNIX_SOCKET = re.compile(r"protocol driver not attached|EUNATCH", re.IGNORECASE)
-# A message about a variable: "API_KEY is not set", "set API_KEY in the environment".
+# A message about a variable: "set API_KEY", "API_KEY is not set".
 _VARIABLE = re.compile(
-    r"\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
+    r"\b(?:[Ss]et|[Ee]xport|[Mm]issing|[Rr]equires?)(?: the| your)? [`$'\"]?"
+    r"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
+    r"|\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
     r"(?=[^\n]{0,60}(?:environment|not set|not configured|missing|required|\.env\b))"
 )
 _MOST_VARIABLES = 5
@@ -98,10 +101,12 @@ def with_notes(
         notes += _memory(result, call, permit, roots)
     if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
-    if result.outcome == "failed" and isinstance(call.tool.runs, Script):
-        names = (*variables_without_default(call.tool), *_variables_missed(result, call))
+    if isinstance(call.tool.runs, Script):
+        names = _variables_missed(result, call)
+        if result.outcome == "failed":
+            names = [*variables_without_default(call.tool), *names]
+            notes += _packages(result, call, permit, roots, [call.tool])
         notes += _variables(names, call, permit, roots)
-        notes += _packages(result, call, permit, roots, [call.tool])
     if result.outcome == "failed" and _is_command(call):
         notes += _packages(result, call, permit, roots, list(_scripts_named(call)))
         notes += _not_fetched(result, call, roots)
@@ -128,15 +133,27 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     """
     said = _last_words(result)
     is_told = _says(said, _NO_NETWORK) or (result.is_error and "getaddrinfo" in said)
+    is_told = is_told or result.refused_network
     if not is_told or not _runs_here(call) or call.is_unconfined or permit.access.hosts:
         return []
     given = json.dumps(call.arguments, default=str)
     found = dict.fromkeys(name.lower() for name in _WANTED.findall(said) or _WANTED.findall(given))
     hosts = [host for host in islice(found, _MOST_HOSTS) if _is_its_own(host, call, given)]
-    needs = [Need(kind="host", value=host) for host in hosts or ["HOST"]] + _as_command(call)
+    in_code = [] if hosts else list(islice(_hosts_in_code(call), _MOST_HOSTS))
+    proposed = hosts or in_code or ["HOST"]
+    needs = [Need(kind="host", value=host) for host in proposed] + _as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
+    if in_code:
+        reason = "it wanted the network, of which it was not granted any"
+        return [f"note: {reason}; its code names {', '.join(in_code)}: `{command}`"]
     wanted = ", ".join(hosts) or "a host that neither its files nor its arguments name"
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
+
+
+def _hosts_in_code(call: ToolCall) -> Iterator[str]:
+    """Yield each host of the addresses in the scripts of a call, and in their modules."""
+    tools = _scripts_named(call) if _is_command(call) else [call.tool]
+    yield from dict.fromkeys(host for tool in tools for host in hosts_in_code(tool))
 
 
 def _is_its_own(host: str, call: ToolCall, given: str) -> bool:
@@ -229,17 +246,20 @@ def _variables(
 
 
 def _variables_missed(result: ToolResult, call: ToolCall) -> list[str]:
-    """Return the variables that the output names and a file of the skill has in quotes.
+    """Return the variables that the output names and the script reads, or its skill has in quotes.
 
     A module may read them for the script. Their names in the output alone would be no reason.
     """
-    named = list(dict.fromkeys(_VARIABLE.findall(_last_words(result))))[:_MOST_VARIABLES]
+    found = _VARIABLE.findall(_last_words(result))
+    named = list(dict.fromkeys(before or after for before, after in found))[:_MOST_VARIABLES]
     if not named or not call.tool.home:
         return []
     texts = sources_of(call.tool.home)
-    quoted = [re.compile(rf"['\"]{name}['\"]") for name in named]
-    held = [any(each.search(text) for text in texts.values()) for each in quoted]
-    return [name for name, is_held in zip(named, held, strict=True) if is_held]
+    return [name for name in named if name in call.tool.variables or _is_quoted(name, texts)]
+
+
+def _is_quoted(name: str, texts: Mapping[str, str]) -> bool:
+    return any(f"'{name}'" in text or f'"{name}"' in text for text in texts.values())
 
 
 def _packages(

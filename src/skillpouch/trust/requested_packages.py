@@ -1,5 +1,6 @@
 """Finds what a skill's scripts need by their imports: packages, and variables of its modules."""
 
+import ast
 import json
 import os
 import re
@@ -17,7 +18,9 @@ from skillpouch.environment import environments_directory
 from skillpouch.needs import Need
 from skillpouch.secrets.shapes import is_named_like_a_secret
 from skillpouch.signatures import read_signature
+from skillpouch.signatures.python.outline import UnreadableError, parse_python
 from skillpouch.signatures.shebang import EXTENSIONS, language_of, source_text
+from skillpouch.signatures.signature import Signature
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.grant import split_package
@@ -106,6 +109,40 @@ def variables_without_default(tool: Tool) -> list[str]:
     ]
 
 
+_ADDRESS = re.compile(r"https?://(?:[^\s/@'\"`]*@)?([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
+_COMMENT = re.compile(r"^[ \t]*(?:#|//|\*|/\*).*$", re.MULTILINE)
+
+
+def hosts_in_code(tool: Tool) -> Iterator[str]:
+    """Yield the hosts of addresses in a script and in its modules; comments do not count."""
+    if not isinstance(tool.runs, Script) or not tool.home:
+        return
+    files = _Files(tool.home)
+    path = os.path.relpath(tool.runs.file, tool.home)
+    modules = own_modules(path, files) if path.endswith(_SOURCES) else ()
+    sourced = _sourced(path, files) if tool.runs.language == "shell" else ()
+    for each in dict.fromkeys((path, *modules, *sourced)):
+        text = files.read(each)
+        code = "\n".join(_python_texts(text)) if each.endswith(".py") else _COMMENT.sub("", text)
+        yield from (host.lower() for host in _ADDRESS.findall(code))
+
+
+def _python_texts(source: str) -> Iterator[str]:
+    """Yield the texts of a Python program that are values, not its docstrings."""
+    try:
+        tree = parse_python(source)
+    except UnreadableError:
+        return
+    prose = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+            yield node.value
+
+
 _READS_VARIABLES = ("environ", "getenv", "process.env", "Deno.env", "Bun.env")
 
 
@@ -128,15 +165,23 @@ def _module_variables(tool: Tool, files: "_Files") -> dict[str, str]:
 def _sourced_variables(script: str, files: "_Files") -> dict[str, str]:
     """Return variable → shell file of the skill that reads it, of those that a script sources."""
     found: dict[str, str] = {}
+    for path, signature in _sourced(script, files).items():
+        for name in signature.variables:
+            found.setdefault(name, path)
+    return found
+
+
+def _sourced(script: str, files: "_Files") -> dict[str, Signature]:
+    """Return the shell files of the skill that a script sources, and those that they source."""
+    found: dict[str, Signature] = {}
     pending, seen = [script], {script}
     while pending and len(seen) < _MOST_SOURCED:
         path = pending.pop()
-        signature = read_signature(files.read(path), "shell")
-        for name in signature.variables if path != script else ():
-            found.setdefault(name, path)
+        signature = found[path] = read_signature(files.read(path), "shell")
         sourced = {normpath(join(dirname(path), each)) for each in signature.imports}
         pending += sorted(sourced - seen)
         seen |= sourced
+    del found[script]
     return found
 
 

@@ -36,6 +36,7 @@ _LONGEST_ADDRESS = 128  # struct sockaddr_storage
 _SO_DOMAIN, _SO_NETNS_COOKIE = 39, 71
 _MOST_WAITING = 256  # connects that wait for a full backlog, each in a thread
 _STACK_BYTES = 256 * 1024
+_MOST_REFUSED = 64  # sockets of one call of which its sandbox is told
 # CAP_SYS_PTRACE, to read the address and to copy the descriptor, and CAP_NET_ADMIN, to ask for the
 # file of a socket.
 _CAPABILITIES = 1 << 19 | 1 << 12
@@ -231,25 +232,39 @@ def _network_of(sock: int) -> int:
 
 
 class RefusedSockets:
-    """Answers the first unix socket that a call without local sockets tries to make.
+    """Answers the sockets that a call tries to make without a grant, and remembers their kinds.
 
-    After that nobody listens, and the kernel refuses the others itself (ENOSYS): a call cannot keep
-    its sandbox busy with them.
+    Only the first ones: after that nobody listens, and the kernel refuses the others itself
+    (ENOSYS), so that a call cannot keep its sandbox busy with them.
     """
 
     def __init__(self, listener: int) -> None:
         self.fd = listener
-        self.were_tried = False
+        self.tried = 0  # TRIED_SOCKETS, TRIED_NETWORK
+        self._left = _MOST_REFUSED
 
-    def refuse(self) -> None:
+    def watch(self, poll: select.poll) -> None:
+        if self.fd >= 0:
+            poll.register(self.fd, select.POLLIN)
+
+    def refuse(self, poll: select.poll, events: int) -> None:
+        """Refuse one socket, after `poll` has told of it."""
+        self._left -= 1
+        if events & select.POLLIN:
+            self._answer()
+        if not events & select.POLLIN or not self._left:  # POLLHUP: the prefork server is gone
+            poll.unregister(self.fd)
+            os.close(self.fd)
+            self.fd = -1
+
+    def _answer(self) -> None:
         notice = kernel.buffer(_NOTICE.size)
         try:
             kernel.control(self.fd, _RECEIVE, notice)
-            identity = _NOTICE.unpack(notice.raw)[0]
-            kernel.control(self.fd, _SEND, _answer(identity, errno.EUNATCH))
-            self.were_tried = True
+            identity, _, _, _, _, _, family, *_ = _NOTICE.unpack(notice.raw)
+            is_unix = family & 0xFFFFFFFF == _AF_UNIX
+            self.tried |= wire.TRIED_SOCKETS if is_unix else wire.TRIED_NETWORK
+            code = errno.EUNATCH if is_unix else errno.EACCES
+            kernel.control(self.fd, _SEND, _answer(identity, code))
         except OSError:
             return  # the caller was killed meanwhile
-        finally:
-            os.close(self.fd)
-            self.fd = -1

@@ -64,19 +64,17 @@ class WarmSandboxProcess:
             self._poll.register(fd, select.POLLIN)
 
     def report(self, refused: RefusedSockets) -> None:
-        """Report unix sockets that its calls try to make."""
+        """Report sockets that its calls try to make without a grant."""
         self._refused = refused
-        if refused.fd >= 0:
-            self._poll.register(refused.fd, select.POLLIN)
+        refused.watch(self._poll)
 
     def serve(self) -> None:
         serving = True
         while serving:
             # Ended processes come first, then the orders of the host about them.
-            ready = {fd for fd, _ in self._poll.poll()}
+            ready = dict(self._poll.poll())
             if self._refused.fd in ready:
-                self._poll.unregister(self._refused.fd)
-                self._refused.refuse()
+                self._refused.refuse(self._poll, ready[self._refused.fd])
             if self._alarm in ready:
                 alarm.clear(self._alarm)
                 reap_ended()
@@ -129,10 +127,9 @@ class WarmSandboxProcess:
         clean = self._end_tree() and self._leftovers.clean()
         # A child that was ended by a signal may have been still waiting: no other child may take
         # its call before the host knows.
-        clean = clean and numbers[0] >= 0 and not self._refused.were_tried
+        clean = clean and numbers[0] >= 0 and not self._refused.tried
         now = time.monotonic_ns() // 1000  # measured here, because a busy host reads it later
-        state = int(clean) | wire.TRIED_SOCKETS * self._refused.were_tried
-        self._say(wire.ENDED, [self._call, *numbers, state, now])
+        self._say(wire.ENDED, [self._call, *numbers, int(clean) | self._refused.tried, now])
         self._call += 1
         return clean and self._ask_for_next()
 
@@ -184,8 +181,7 @@ class WarmSandboxProcess:
 
     def _give_up(self) -> bool:
         self._end_tree()
-        state = wire.TRIED_SOCKETS * self._refused.were_tried
-        self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, state])
+        self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, self._refused.tried])
         return False
 
 
@@ -216,10 +212,9 @@ class SandboxProcess:
         self._refused = RefusedSockets(-1)
 
     def report(self, refused: RefusedSockets) -> None:
-        """Report unix sockets that its calls try to make."""
+        """Report sockets that its calls try to make without a grant."""
         self._refused = refused
-        if refused.fd >= 0:
-            self._poll.register(refused.fd, select.POLLIN)
+        refused.watch(self._poll)
 
     def serve(self) -> None:
         serving = True
@@ -251,10 +246,10 @@ class SandboxProcess:
         self._tree.end()
         if ended is None:
             return False
-        clean = self._is_as_new() and not self._refused.were_tried
-        state = int(clean) | wire.TRIED_SOCKETS * self._refused.were_tried
+        clean = self._is_as_new() and not self._refused.tried
         status, usage = ended
         microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
+        state = int(clean) | self._refused.tried
         figures = (call, status, *microseconds, usage.ru_maxrss, state)
         self._answer(wire.ENDED + b" %d %d %d %d %d %d" % figures)
         return clean
@@ -273,15 +268,14 @@ class SandboxProcess:
     def _attend(self, call: int, pid: int) -> tuple[int, struct_rusage] | None:
         """Wait for the end of the program; reap orphans, pass on signals; None without a host."""
         while True:
-            for fd, _ in self._poll.poll():
+            for fd, events in self._poll.poll():
                 if fd == self._alarm:
                     alarm.clear(fd)
                     ended = _reap_until(pid)
                     if ended is not None:
                         return ended
                 elif fd == self._refused.fd:
-                    self._poll.unregister(fd)
-                    self._refused.refuse()
+                    self._refused.refuse(self._poll, events)
                 elif not self._obey(call):
                     return None
 

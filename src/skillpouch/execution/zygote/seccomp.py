@@ -128,6 +128,9 @@ REPORTS = "reports"
 # SOCK_STREAM and SOCK_SEQPACKET, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
 _STREAMS = (1, 0x801, 0x80001, 0x80801)
 _PACKETS = (5, 0x805, 0x80005, 0x80805)
+# SOCK_DGRAM with SOCK_NONBLOCK and SOCK_CLOEXEC: glibc, musl and Go ask a name server with one. For
+# localhost, which glibc finds in a file, it orders the addresses with one that blocks.
+_LOOKUP = 0x80802
 _TCP = (0, 6)
 # NEWTIME, NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET
 _NAMESPACE_FLAGS = 0x7E020000 | 0x80
@@ -160,6 +163,9 @@ _EVERYBODY = 0xFFFFFFFF  # kill(-1)
 _LEASES = (1024, 1040)
 _SET_OWNER = (8, 15)  # F_SETOWN and F_SETOWN_EX
 _SET_SOCKET_OWNER = (0x8901, 0x8902)  # FIOSETOWN and SIOCSPGRP
+
+
+_TOLD: list[Instruction] = [(_RETURN, 0, 0, _NOTIFY)]
 
 
 def _argument(index: int) -> int:
@@ -225,7 +231,7 @@ def _for_sockets(network: str, opened: Sequence[str]) -> dict[str, list[Instruct
     A unix socket that is refused gives EUNATCH and nothing else does, so that an error message
     tells what the call lacked. With EAFNOSUPPORT, LibreOffice would try again until its time is up.
     With "reports" in it, the sandbox is told of a refused one, too: not of the kind by which glibc
-    asks nscd(8) for names, in nearly every program.
+    asks nscd(8) for names, in nearly every program. And it is told of names that are looked up.
     """
     kinds: list[tuple[tuple[int, ...], ...]] = []
     if network == "host":
@@ -235,10 +241,12 @@ def _for_sockets(network: str, opened: Sequence[str]) -> dict[str, list[Instruct
     body: list[Instruction] = [(_LOAD, 0, 0, _argument(0))]
     for families, *others in [*kinds, *([_BETWEEN_PROCESSES] if LOCAL in opened else [])]:
         rest = _choices(errno.EACCES, 1, others)
+        if REPORTS in opened:
+            rest = [(_LOAD, 0, 0, _argument(1)), (_EQUAL, 0, 1, _LOOKUP), *_TOLD, *rest]
         for family in families:
             body += [(_EQUAL, 0, len(rest), family), *rest]
     if LOCAL not in opened:
-        refused = [(_RETURN, 0, 0, _NOTIFY)] if REPORTS in opened else _refuse(errno.EUNATCH)
+        refused = _TOLD if REPORTS in opened else _refuse(errno.EUNATCH)
         unnoticed = [(_EQUAL, 0, 1, _STREAMS[-1]), *_refuse(errno.EUNATCH)]
         body += [(_EQUAL, 0, 4, AF_UNIX), (_LOAD, 0, 0, _argument(1)), *unnoticed, *refused]
     table = {"socket": [*body, *_refuse(errno.EACCES)]}
@@ -248,7 +256,7 @@ def _for_sockets(network: str, opened: Sequence[str]) -> dict[str, list[Instruct
     if LOCAL in opened:
         # Their supervisor does both: an address is behind a pointer, and a socket that listens may
         # lie where others find it.
-        table["connect"] = table["listen"] = [(_RETURN, 0, 0, _NOTIFY)]
+        table["connect"] = table["listen"] = _TOLD
     return table
 
 

@@ -23,8 +23,9 @@ PREPARE, NEXT = b"P", b"G"
 # Back to the host; those of a prefork server come through its sandbox.
 READY, FAILED, ENDED, NOT_STARTED, INELIGIBLE, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
 
-# Added to whether a sandbox is as new: the call tried to make a unix socket without a grant.
-TRIED_SOCKETS = 2
+# Added to whether a sandbox is as new: what the call tried without a grant, a unix socket or a look
+# at the names of the network.
+TRIED_SOCKETS, TRIED_NETWORK = 2, 4
 
 # Prefix of a failure that is not one of confinement: a path is no longer what the host opened.
 REPLACED = "replaced: "
