@@ -12,6 +12,7 @@ from skillpouch.text import escape_hidden
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
 Change = Literal["created", "modified", "deleted"]
+WorkspaceChange = Literal["created", "changed", "deleted", "renamed", "mode", "link"]
 _MOST_NAMED = 20  # paths in the note for a model; `run_later` has all of them
 
 Timings = tuple[tuple[str, float], ...]  # what was done, and the milliseconds it took
@@ -28,6 +29,29 @@ class ChangedFile:
     type: str  # a media type, guessed from the name
     size: int  # 0 when it was deleted
     change: Change = "modified"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileChange:
+    """What a call did to one path of the workspace; folders appear by the files in them.
+
+    `path` is relative, with hidden characters written out; `old_path` is the name before a rename.
+    `sha256` is of the new content, empty for what is deleted, no regular file or very large.
+    `mode` stands for a change of mode, owner or extended attributes without new content; `link` for
+    a symbolic link that was made or changed, and for another name of a file that exists. Modes are
+    permission bits, None where there is no such file. `executable`: a program that is new, has
+    new content or has become executable.
+    """
+
+    path: str
+    change: WorkspaceChange
+    size: int = 0  # 0 when it was deleted
+    size_before: int = 0
+    old_path: str = ""
+    sha256: str = ""
+    mode: int | None = None
+    mode_before: int | None = None
+    executable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +89,8 @@ class ToolResult:
     a line each. `http` is set when a web service answered. If `files_complete` is false, the
     workspace has too many files to compare all of them: others may have changed, and one that is
     reported as modified may be new.
+    `writes` tells how the call wrote: "direct", "undoable" or "staged". Unless it was direct,
+    `changes` are exactly what it did, and `call_id` is what `undo`, `apply` and `diff` take.
     """
 
     tool: str
@@ -95,6 +121,9 @@ class ToolResult:
     cold_because: str = ""
     timings: Timings = ()
     http: HttpAnswer | None = None
+    changes: tuple[FileChange, ...] = ()
+    writes: str = "direct"
+    call_id: str = ""
 
     def timed(self, timings: Timings) -> "ToolResult":
         """Return a copy with these timings."""
