@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.limits import Layer, Limits, Sandbox
+from skillpouch.limits import Layer, Limits, Sandbox, Writes
 from skillpouch.results import Captured, Stopwatch, Stream, ToolResult
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.tools import Tool
@@ -97,6 +97,10 @@ class ToolCall:
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
     # What the program had written when the call was cancelled; the journal records it.
     unfinished: dict[Stream, Captured] = field(default_factory=dict, compare=False, repr=False)
+    writes: Writes = "direct"
+    # Folders with what its programs changed in the workspace, also if it was cancelled; none if
+    # they wrote directly.
+    layers: list[Path] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def said(self) -> dict[str, Any]:

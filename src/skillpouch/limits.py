@@ -63,6 +63,9 @@ def size_text(count: int) -> str:
 Sandbox = str
 OWN_SANDBOXES = ("on", "off")
 
+# How a call changes its workspace: at once and for good; at once, with what was there before kept;
+# or only when somebody applies it.
+Writes = Literal["direct", "undoable", "staged"]
 Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
 
 

@@ -63,6 +63,7 @@ def test_a_provided_sandbox_confines_the_calls_of_a_manager(
         "syscalls": "none",
         "temp": "private",
         "profiles": "none",
+        "writes": "direct",
     }
 
 

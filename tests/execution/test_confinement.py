@@ -36,6 +36,7 @@ def test_a_full_machine_uses_every_layer() -> None:
         "syscalls": "seccomp",
         "temp": "private",
         "profiles": "loopback",
+        "writes": "direct",
     }
     assert (chosen.namespaces, chosen.user, chosen.landlock, chosen.seccomp) == (
         True,
@@ -56,6 +57,7 @@ def test_a_container_is_left_with_landlock_seccomp_and_adoption() -> None:
         "syscalls": "seccomp",
         "temp": "folder",
         "profiles": "none",
+        "writes": "direct",
     }
 
 

@@ -50,6 +50,7 @@ async def test_an_unknown_system_refuses_unless_told_that_nothing_protects(
         "syscalls": "none",
         "temp": "none",
         "profiles": "none",
+        "writes": "direct",
     }
 
 

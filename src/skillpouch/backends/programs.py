@@ -63,6 +63,7 @@ def confinement_of(
         call.access.without_values,
         # The exchange folder is read-only, too: the next call would find what this one wrote there.
         (*_RUN_SCRIPTS, exchange, *readable) if exchange else readable,
+        call.writes != "direct",
     )
 
 
@@ -84,6 +85,7 @@ def _confinement(
     terms: Terms,
     access: Access,
     readable: tuple[Path, ...],
+    layered: bool,
 ) -> Confinement:
     workspace = terms.workspace
     skill = Path(of.home) if of.home else None
@@ -106,6 +108,7 @@ def _confinement(
         profiles=cast("tuple[Profile, ...]", () if is_unconfined else access.profiles),
         required=terms.required,
         sandbox="off" if is_unconfined else terms.sandbox,
+        layered=layered,
     )
 
 
@@ -234,6 +237,7 @@ def _command(
         limits=call.limits,
         new_filter=call.redactor.stream if call.access.secrets else None,
         unfinished=call.unfinished,
+        layers=call.layers,
         warm=_warm(program, env, shared, cwd),
     )
 

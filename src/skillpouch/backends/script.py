@@ -119,6 +119,7 @@ def _command(
         answers=bool(runner),
         new_filter=call.redactor.stream if call.access.secrets else None,
         unfinished=call.unfinished,
+        layers=call.layers,
         warm=warm_process_for(
             script,
             program=program,

@@ -66,7 +66,8 @@ class Command:
     `answers` writes its answer to the descriptor that SKILLPOUCH_ANSWER names. A `warm` process
     serves it if possible; otherwise a new process is started. With a `conversation`, its input is
     written while it runs, and its output is passed on but not kept. When a caller cancels it,
-    `unfinished` gets the output so far.
+    `unfinished` gets the output so far. If its confinement is `layered`, `layers` gets a folder
+    with what it changed in the workspace, also when it was cancelled; none if it changed nothing.
 
     A `SandboxProvider` reads `confinement`, and sets `protections` or `plan`.
     """
@@ -85,6 +86,7 @@ class Command:
     conversation: Conversation | None = field(default=None, compare=False)
     new_filter: Callable[[], OutputFilter] | None = field(default=None, compare=False)
     unfinished: "dict[Stream, Captured]" = field(default_factory=dict, compare=False, repr=False)
+    layers: list[Path] = field(default_factory=list, compare=False, repr=False)
 
     @property
     def feeds(self) -> bool:

@@ -124,6 +124,9 @@ class Confinement:
     is the skill that they were granted to. With "host" it uses the network of this machine.
     `profiles` are those that the call cannot do without: if one cannot be held, nothing runs. A
     call with a network namespace of its own has "loopback" in any case.
+
+    `layered`: if this machine can, what a call writes to the workspace goes to a folder of its own,
+    and the workspace stays as it is; the protection "writes" says which.
     """
 
     workspace: Path
@@ -141,6 +144,7 @@ class Confinement:
     sandbox: Sandbox = "on"
     temporary_bytes: int = 256 * 1024 * 1024
     workspace_read_only: bool = False
+    layered: bool = False
 
     def __post_init__(self) -> None:
         if self.workspace == Path("/"):
@@ -181,6 +185,7 @@ class Plan:
     workspace: Path
     cgroup: str  # the folder for the cgroups of sandboxes, "" without cgroups
     root: bool
+    layered: bool  # each sandbox has a layer over the workspace
     protections: tuple[tuple[str, str], ...] = field(compare=False)
 
     @cached_property
@@ -248,6 +253,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         # Only when confined: an unconfined tool could leave its cgroup.
         cgroup=machine.cgroup if on and machine.adoption else "",
         root=machine.root,
+        layered=False,
         protections=(),
     )
     profiles = _profiles(confinement, chosen, machine) if on else ()
@@ -379,6 +385,7 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
         "syscalls": seccomp or NOTHING,
         "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
         "profiles": _join(*chosen.profiles),
+        "writes": "overlay" if chosen.layered else "direct",
     }
 
 

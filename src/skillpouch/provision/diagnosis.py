@@ -86,7 +86,8 @@ def diagnose() -> Diagnosis:
             protections, proofs = dict(ended.protections), _proofs(ended)
         programs = {"python": this_python()} | {name: find_program(name) for name in _PROGRAMS}
         found = {name: (path, _version(path, workspace)) for name, path in programs.items()}
-    protections.pop("profiles", None)  # those of this attempt
+    for name in ("profiles", "writes"):
+        protections.pop(name, None)  # those of this attempt
     return Diagnosis(
         protections=protections,
         proofs=proofs,

@@ -195,6 +195,7 @@ def _command(call: ToolCall, session: WorkspaceSession) -> tuple[Command, str]:
         answers=True,
         new_filter=call.redactor.stream if call.access.secrets else None,
         unfinished=call.unfinished,
+        layers=call.layers,
     )
     return command, note
 

@@ -175,6 +175,7 @@ def _command(call: ToolCall, environments: list[Environment]) -> Command:
         limits=call.limits,
         new_filter=call.redactor.stream if call.access.secrets else None,
         unfinished=call.unfinished,
+        layers=call.layers,
     )
 
 
