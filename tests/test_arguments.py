@@ -449,11 +449,21 @@ def test_a_line_that_runs_nothing_of_the_skill_names_its_scripts() -> None:
     assert caught.value.hint == "the scripts of demo are scripts/x.py"
 
 
-def test_a_line_cannot_set_a_variable_that_the_script_reads() -> None:
-    known = script(variables=("TOKEN",))
+@pytest.mark.parametrize("before", ["TOKEN=1", "env PYTHONPATH=.", "export MODE=fast;"])
+def test_a_line_cannot_set_a_variable(before: str) -> None:
+    name = before.rsplit(maxsplit=1)[-1].partition("=")[0]
 
-    assert call_of_line("demo", [known], "OTHER=1 python scripts/x.py -i a")[1] == {
-        "input_file": "a"
-    }
-    with pytest.raises(InvalidArgumentsError, match="the line sets TOKEN, which the script reads"):
-        call_of_line("demo", [known], "TOKEN=1 python scripts/x.py -i a")
+    with pytest.raises(InvalidArgumentsError, match=f"the line sets {name}, and") as caught:
+        call_of_line("demo", [script()], f"{before} python scripts/x.py -i a")
+
+    assert caught.value.hint == (
+        f"leave it out, or grant it: skillpouch trust demo --set {name}=… "
+        f"or, if it is a secret, --secret {name}"
+    )
+
+
+def test_a_line_that_does_more_than_run_a_script_shows_its_usage() -> None:
+    with pytest.raises(InvalidArgumentsError, match="'sudo' does not just run") as caught:
+        call_of_line("demo", [script()], "sudo scripts/x.py -i a")
+
+    assert caught.value.hint == "usage: scripts/x.py [--in INPUT_FILE] [--no-cache] [--tag TAGS]"

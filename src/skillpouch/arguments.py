@@ -19,8 +19,8 @@ from skillpouch.signatures.command_line import (
     read_words,
     usage_of,
 )
+from skillpouch.signatures.invocation import SkillFolder, invocation_in
 from skillpouch.signatures.signature import JsonSchema
-from skillpouch.signatures.usage_lines import invocation_in
 from skillpouch.text import clean
 from skillpouch.tools import Script, Tool, real_names
 
@@ -391,17 +391,21 @@ def call_of_line(skill: str, tools: Iterable[Tool], line: str) -> tuple[Tool, An
     """
     scripts = [tool for tool in tools if isinstance(tool.runs, Script)]
     named = {_program(tool): tool for tool in scripts}
+    languages = {
+        path: tool.runs.language for path, tool in named.items() if isinstance(tool.runs, Script)
+    }
+    folders = [SkillFolder(tool.home, tool.place, tool.skill) for tool in scripts]
+    folder = folders[0] if folders else SkillFolder("")
     try:
-        home = scripts[0].home if scripts else ""
-        found = invocation_in(line, named, home)
+        found = invocation_in(line, languages, folder)
     except CommandLineError as error:
         raise _refused_line(skill, named, error) from None
-    called = [tool for tool in scripts if _program(tool) == found.script]
-    tool = _with_command(called, found.words)
-    read = [name for name in found.sets if name in tool.variables]
-    if read:
-        problem = f"the line sets {read[0]}, which the script reads: a call cannot set variables"
-        raise InvalidArgumentsError(tool.id, [problem], usage=f"skillpouch trust {tool.skill}")
+    tool = _with_command([one for one in scripts if _program(one) == found.script], found.words)
+    if found.sets:
+        name = found.sets[0]
+        way = f"skillpouch trust {tool.skill} --set {name}=… or, if it is a secret, --secret {name}"
+        problem = f"the line sets {name}, and a call cannot set variables"
+        raise InvalidArgumentsError(tool.id, [problem], usage=f"leave it out, or grant it: {way}")
     return tool, line_arguments(tool, found.words)
 
 

@@ -39,8 +39,8 @@ from skillpouch.provision.packages.ready import Environment
 from skillpouch.registry.registry import ToolOverlay
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared
+from skillpouch.signatures.invocation import names_skill_folder
 from skillpouch.signatures.shebang import Language
-from skillpouch.signatures.usage_lines import names_skill_folder
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.errors import UngrantedError
