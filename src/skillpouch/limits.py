@@ -6,7 +6,15 @@ from dataclasses import dataclass
 from typing import Literal, cast, get_args
 
 _MIB = 1024 * 1024
-USUAL_MEMORY = 1024 * _MIB
+
+
+class UsualMemory(int):
+    """Bytes of memory that nobody set: the same number from a person is a plain one, and holds."""
+
+    __slots__ = ()
+
+
+USUAL_MEMORY = UsualMemory(1024 * _MIB)
 # How long a call may take when nobody says otherwise: usually, of a binary or a text that a skill
 # declares, of a command of bash, of a bash script whose commands are tools.
 USUAL_SECONDS, PROGRAM_SECONDS, BASH_SECONDS, SCRIPT_SECONDS = 30.0, 60.0, 120.0, 60.0

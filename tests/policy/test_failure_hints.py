@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import Policy, SkillManager, ToolExecutor, tool
+from skillpouch import Limits, Policy, SkillManager, ToolExecutor, tool
 from skillpouch.execution.package_files import packaged_configuration
+from skillpouch.limits import size_text
 from skillpouch.needs import Need
 from skillpouch.policy.limit_rules import LimitRule
 from skillpouch.trust.grants import Grants
@@ -542,13 +543,19 @@ def test_a_call_that_runs_out_of_memory_is_told_the_grant_that_doubles_it(
 
 
 @pytest.mark.promise("limit-3")
+@pytest.mark.parametrize("size", [512 << 20, 1 << 30])  # less than usual, and as much
+@pytest.mark.parametrize("by", ["a rule", "a parameter"])
 def test_a_grant_raises_no_memory_limit_that_the_owner_has_set(
-    write_skill: WriteSkill, workspace: Path
+    write_skill: WriteSkill, workspace: Path, size: int, by: str
 ) -> None:
     home = write_skill(files={"scripts/x.py": "print(len(bytearray(1 << 30)))\n"})
-    lower = LimitRule(values={"memory_bytes": 512 << 20}, tools=["demo.x"])
+    lower = LimitRule(values={"memory_bytes": size}, tools=["demo.x"])
     manager = SkillManager(
-        home.parent, workspace=workspace, cache=False, policy=Policy(limits=[lower])
+        home.parent,
+        workspace=workspace,
+        cache=False,
+        policy=Policy(limits=[lower] if by == "a rule" else []),
+        limits=None if by == "a rule" else Limits(memory_bytes=size),
     )
     Grants().grant(manager.get_skill("demo"), [Need(kind="memory", value="4GiB")])
 
@@ -556,8 +563,9 @@ def test_a_grant_raises_no_memory_limit_that_the_owner_has_set(
 
     assert failed.outcome == "failed"
     assert failed.content.endswith(
-        "note: each of its processes may use 512MiB of memory; only the user can raise it:"
-        ' `[[limits]]` with `tools = ["demo.x"]` and `memory_bytes = 1073741824` in policy.toml'
+        f"note: each of its processes may use {size_text(size)} of memory; only the user can raise"
+        f' it: `[[limits]]` with `tools = ["demo.x"]` and'
+        f" `memory_bytes = {2 * size}` in policy.toml"
     )
 
 

@@ -209,8 +209,10 @@ class Plan:
         # RLIMIT_NPROC counts per user and user namespace, and does not apply to root, getrlimit(2):
         # it is used only where it counts the processes of this sandbox alone.
         by_user = self.namespaces and self.user and not self.pid_limit and not self.root
+        memory = limits.memory_bytes
         return (
-            ("memory_bytes", limits.memory_bytes),
+            # As a plain int, without the fact that nobody set it: `marshal` knows no other.
+            ("memory_bytes", None if memory is None else int(memory)),
             ("open_files", limits.open_files),
             ("file_bytes", limits.file_bytes),
             ("cpu_seconds", limits.cpu_seconds),

@@ -11,7 +11,7 @@ from skillpouch.declarations.packages.declared_files import DeclaredFiles
 from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.walk import skill_file_in
-from skillpouch.limits import USUAL_MEMORY, Limits, read_size
+from skillpouch.limits import USUAL_MEMORY, Limits, UsualMemory, read_size
 from skillpouch.needs import Need
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import Skill
@@ -169,7 +169,7 @@ def skill_of(tool: Tool) -> Skill | None:
 
 def has_usual_memory(limits: Limits) -> bool:
     """Tell whether nobody set the memory of a call: only then can a grant raise it."""
-    return limits.memory_bytes == USUAL_MEMORY
+    return isinstance(limits.memory_bytes, UsualMemory)
 
 
 def is_lacking(need: Need, limits: Limits) -> bool:
