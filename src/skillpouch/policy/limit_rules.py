@@ -1,25 +1,52 @@
-"""Limits in policy files: the user sets them, a project can only lower them."""
+"""Limits and ways of writing in policy files: the user sets them, a project can only tighten."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, cast, get_args
 
-from skillpouch.limits import Limits
+from skillpouch.errors import CallDeniedError
+from skillpouch.limits import Limits, Writes
 from skillpouch.policy.patterns import any_fits
+from skillpouch.tools import Tool
 
 LIMITS = tuple(field.name for field in fields(Limits))
 _UNBOUNDED = ("memory_bytes", "open_files", "file_bytes", "cpu_seconds")
+WAYS: tuple[Writes, ...] = get_args(Writes)  # each is tighter than the one before it
+
+
+class OwnersWrites(str):
+    """A way of writing from the owner of the machine, at a terminal: it may be a looser one."""
+
+    __slots__ = ()
+
+
+def tighter(one: Writes | None, other: Writes | None) -> Writes | None:
+    """Return the tighter of two ways of writing; None is that nobody chose one."""
+    if one is None or other is None:
+        return one or other
+    return max(one, other, key=WAYS.index)
+
+
+def check_way(value: object) -> None:
+    """Raise ValueError for what is no way of writing; None is that nobody chose one."""
+    if value is not None and value not in WAYS:
+        raise ValueError(f"writes is {value!r}: use {', '.join(map(repr, WAYS))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LimitRule:
-    """`values` of `Limits` for the tools that fit; None means no limit, if `Limits` allows it."""
+    """`values` of `Limits` for the tools that fit; None means no limit, if `Limits` allows it.
 
-    values: Mapping[str, float | None]
+    `writes` is how these tools write; None leaves it as it is.
+    """
+
+    values: Mapping[str, float | None] = field(default_factory=dict)
     tools: Sequence[str] = ()
     skills: Sequence[str] = ()
     lower_only: bool = False
+    writes: Writes | None = None
 
     def __post_init__(self) -> None:
         for name in ("tools", "skills"):
@@ -29,6 +56,7 @@ class LimitRule:
             problem = wrong_limit(name, value)
             if problem:
                 raise ValueError(problem)
+        check_way(self.writes)
 
     def apply(self, limits: Limits) -> Limits:
         """Return the limits with the values of this rule."""
@@ -36,6 +64,10 @@ class LimitRule:
         if self.lower_only:
             values = {name: _lower(value, getattr(limits, name)) for name, value in values.items()}
         return replace(limits, **values)
+
+    def way(self, found: Writes | None) -> Writes | None:
+        """Return the way of writing with this rule, for a tool that fits."""
+        return tighter(found, self.writes) if self.lower_only else self.writes or found
 
     def fits(self, tool: str, skill: str) -> bool:
         """Tell whether the rule is about this tool of this skill."""
@@ -59,3 +91,42 @@ def _lower(value: float | None, bound: float | None) -> float | None:
     if value is None or bound is None:
         return bound if value is None else value
     return min(value, bound)
+
+
+def way_of(
+    tool: Tool,
+    owners: tuple[Writes | None, Writes | None],
+    rules: Sequence[LimitRule],
+    asked: str | None,
+    usual: Writes,
+) -> tuple[Writes, bool]:
+    """Return how a call writes, and whether somebody chose that.
+
+    `owners` are the ways of a policy and of an executor: rules of the policy are more exact than
+    the one, and both hold. What a caller asked for can only be tighter, unless the caller is the
+    owner; rules of a project hold for the owner, too.
+    """
+    check_way(asked)
+    of_policy, of_executor = owners
+    fitting = [rule for rule in rules if rule.writes and rule.fits(tool.id, tool.skill)]
+    found = of_policy
+    for rule in fitting:
+        found = found if rule.lower_only else rule.way(found)
+    found = tighter(found, of_executor)
+    is_owner = isinstance(asked, OwnersWrites)
+    wanted = cast("Writes | None", asked and str(asked))
+    found = wanted if is_owner else found
+    for rule in fitting:
+        found = rule.way(found) if rule.lower_only else found
+    if wanted is not None and not is_owner:
+        if tighter(found or usual, wanted) != wanted:
+            raise _too_loose(tool, wanted, found or usual)
+        found = wanted
+    return found or usual, found is not None
+
+
+def _too_loose(tool: Tool, asked: Writes, holds: Writes) -> CallDeniedError:
+    reason = f"its caller asked for writes={asked!r}, which is looser than {holds!r}"
+    tools = json.dumps([tool.id], ensure_ascii=False)
+    rule = f"`[[limits]]` with `tools = {tools}` and `writes = {json.dumps(asked)}` in policy.toml"
+    return CallDeniedError(tool=tool.id, reasons=(reason,), hints=(rule,))

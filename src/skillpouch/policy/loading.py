@@ -11,7 +11,7 @@ from skillpouch.limits import Layer
 from skillpouch.needs import PLAIN_KINDS, Need
 from skillpouch.policy.patterns import parse_need
 from skillpouch.policy.policy import Policy
-from skillpouch.policy.policy_file import PolicyFile, parse_file, read_bytes
+from skillpouch.policy.policy_file import PolicyFile, parse_file, read_bytes, take_way
 from skillpouch.policy.project import Project, ServerTable, SkillRequest, read_entries
 from skillpouch.policy.rules import Mode, Rule
 from skillpouch.policy.toml import FileProblems, Table, shown
@@ -58,6 +58,7 @@ def _policy(file: PolicyFile) -> Policy:
         "require": take_protections(top),
         "require_journal": top.take_flag("require_journal"),
         "answer_seconds": _seconds(top),
+        "writes": take_way(top, lower_only=False),
         "rules": [rule for _, rule in file.rules()],
         "limits": file.limits(lower_only=False),
     }
@@ -137,6 +138,7 @@ def _project(file: PolicyFile) -> Project:
         "enforce_allowed_tools": _only(top, "allowed_tools", "enforce"),
         "require": take_protections(top),
         "require_journal": top.take_flag("require_journal"),
+        "writes": take_way(top, lower_only=True),
         "rules": tuple(_refusing(file)),
         "limits": tuple(file.limits(lower_only=True)),
         "requests": tuple(_request(table) for table in file.tables("requests")),

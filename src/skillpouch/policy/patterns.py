@@ -3,10 +3,11 @@
 import math
 import posixpath
 import re
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import get_args
+from typing import Generic, TypeVar, get_args
 from unicodedata import normalize
 
 from skillpouch.limits import read_size
@@ -88,6 +89,42 @@ def spellings(text: str) -> tuple[str, ...]:
     straight = posixpath.normpath(rest)
     # normpath keeps two leading slashes, as POSIX allows; every supported system reads them as one.
     return (text, *others, scheme + separator + re.sub(r"\A//+", "/", straight))
+
+
+Value = TypeVar("Value")
+
+
+class PatternIndex(Generic[Value]):
+    """Values by pattern. Most patterns are a name, or a prefix and `*`: few can match one text."""
+
+    def __init__(self) -> None:
+        self._exact: defaultdict[str, list[Value]] = defaultdict(list)
+        self._beginning: defaultdict[str, list[Value]] = defaultdict(list)
+        self._ending: defaultdict[str, list[Value]] = defaultdict(list)
+        self._beginnings: set[int] = set()  # the lengths of all prefixes
+        self._endings: set[int] = set()
+
+    def add(self, pattern: str, value: Value) -> None:
+        """Add a value under a pattern."""
+        prefix, suffix, exact = literal_ends(pattern)
+        if exact:
+            self._exact[prefix].append(value)
+        elif len(prefix) >= len(suffix):
+            self._beginning[prefix].append(value)
+            self._beginnings.add(len(prefix))
+        else:
+            self._ending[suffix].append(value)
+            self._endings.add(len(suffix))
+
+    def near(self, text: str) -> Iterator[Value]:
+        """Yield all values whose pattern matches, and perhaps some whose pattern does not."""
+        yield from self._exact.get(text, ())
+        for length in self._beginnings:
+            if length <= len(text):
+                yield from self._beginning.get(text[:length], ())
+        for length in self._endings:
+            if length <= len(text):
+                yield from self._ending.get(text[len(text) - length :], ())
 
 
 KINDS: tuple[NeedKind, ...] = get_args(NeedKind)

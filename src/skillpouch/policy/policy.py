@@ -3,18 +3,19 @@
 import json
 import shlex
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Generic, Literal, Self, TypeVar, get_args
+from typing import Any, Literal, Self, get_args
 
 from skillpouch.calls import ToolCall
 from skillpouch.errors import InvalidArgumentsError, TimeLimitError
-from skillpouch.limits import BASH_SECONDS, PROGRAM_SECONDS, Layer, Limits
+from skillpouch.limits import BASH_SECONDS, PROGRAM_SECONDS, Layer, Limits, Writes
 from skillpouch.needs import Need
+from skillpouch.policy.change_rules import ChangeFacts, concerns_about
 from skillpouch.policy.conditions import UNREADABLE, Absent, Condition, Equals, Glob, text_of
-from skillpouch.policy.limit_rules import LimitRule
-from skillpouch.policy.patterns import literal_ends, literally, spellings
+from skillpouch.policy.limit_rules import LimitRule, check_way, way_of
+from skillpouch.policy.patterns import PatternIndex, literally, spellings
 from skillpouch.policy.project import Project
 from skillpouch.policy.rules import Concern, Decision, Mode, Request, Rule, concerns_of, is_trusted
 from skillpouch.runtime.memoize import BoundedCache
@@ -46,42 +47,6 @@ def _below(request: Request) -> str:
 def _rule_hint(rule: Rule) -> str:
     where = rule.origin or "Policy(rules=…)"
     return f"change the rule {rule.label!r} in {where}"
-
-
-Value = TypeVar("Value")
-
-
-class PatternIndex(Generic[Value]):
-    """Values by pattern. Most patterns are a name, or a prefix and `*`: few can match one text."""
-
-    def __init__(self) -> None:
-        self._exact: defaultdict[str, list[Value]] = defaultdict(list)
-        self._beginning: defaultdict[str, list[Value]] = defaultdict(list)
-        self._ending: defaultdict[str, list[Value]] = defaultdict(list)
-        self._beginnings: set[int] = set()  # the lengths of all prefixes
-        self._endings: set[int] = set()
-
-    def add(self, pattern: str, value: Value) -> None:
-        """Add a value under a pattern."""
-        prefix, suffix, exact = literal_ends(pattern)
-        if exact:
-            self._exact[prefix].append(value)
-        elif len(prefix) >= len(suffix):
-            self._beginning[prefix].append(value)
-            self._beginnings.add(len(prefix))
-        else:
-            self._ending[suffix].append(value)
-            self._endings.add(len(suffix))
-
-    def near(self, text: str) -> Iterator[Value]:
-        """Yield all values whose pattern matches, and perhaps some whose pattern does not."""
-        yield from self._exact.get(text, ())
-        for length in self._beginnings:
-            if length <= len(text):
-                yield from self._beginning.get(text[:length], ())
-        for length in self._endings:
-            if length <= len(text):
-                yield from self._ending.get(text[len(text) - length :], ())
 
 
 _Numbered = tuple[int, Rule]
@@ -227,7 +192,8 @@ class Policy:
     allowed; needs without a grant, and destructive effects, are asked about.
     `allowed_tools="advice"` also runs scripts of skills whose `allowed-tools` leaves out Bash.
     Nothing runs without the protections in `require`. Without an answer within `answer_seconds` a
-    call is denied.
+    call is denied. `writes` is how calls write: "direct", "undoable" or "staged"; None is undoable
+    where that costs little.
     """
 
     rules: Sequence[Rule] = ()
@@ -237,7 +203,9 @@ class Policy:
     require: Collection[str] = frozenset()
     require_journal: bool = False
     answer_seconds: float = 300.0
+    writes: Writes | None = None
     _index: RuleIndex = field(init=False, repr=False, compare=False)
+    _about_changes: RuleIndex | None = field(init=False, repr=False, compare=False)
     _places: bool = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -248,7 +216,11 @@ class Policy:
         _refuse(self.allowed_tools, ("enforce", "advice"), "allowed_tools")
         for layer in self.require:
             _refuse(layer, get_args(Layer), "require")
-        object.__setattr__(self, "_index", RuleIndex(self.rules))
+        check_way(self.writes)
+        before = [rule for rule in self.rules if rule.changes is None]
+        after = [rule for rule in self.rules if rule.changes is not None]
+        object.__setattr__(self, "_index", RuleIndex(before))
+        object.__setattr__(self, "_about_changes", RuleIndex(after) if after else None)
         object.__setattr__(self, "_places", any(rule.path for rule in self.rules))
 
     @classmethod
@@ -278,6 +250,43 @@ class Policy:
             return _decision("ask", request, concerns, asking)
         return _allowed(request, allowing)
 
+    def minds_changes(self, facts: ChangeFacts) -> bool:
+        """Tell whether changes have to be judged: not a few ones that no rule is about."""
+        return self._about_changes is not None or any(concerns_about(self.mode, facts))
+
+    def judge_changes(self, request: Request, facts: ChangeFacts) -> Decision:
+        """Decide whether what a call did to its workspace may arrive there."""
+        about = self._about_changes.matching(request) if self._about_changes else []
+        about = [rule for rule in about if rule.judges(facts)]
+        denying = [rule for rule in about if rule.verdict == "deny"]
+        asking = [rule for rule in about if rule.verdict == "ask"]
+        is_allowed = any(rule.allows for rule in about)
+        concerns = [] if is_allowed else list(concerns_about(self.mode, facts))
+        if not (denying or asking or concerns):
+            return Decision(verdict="allow", reasons=tuple(map(_said, about)))
+        rules = denying or asking
+        tool = literally(request.tool)
+        allowing = (
+            f"Rule(verdict='allow', tools=[{tool!r}], changes=ChangeConditions(paths=['**']))"
+        )
+        return Decision(
+            verdict="deny" if denying else "ask",
+            reasons=(*map(_said, rules), *(() if denying else concerns)),
+            hints=tuple(map(_rule_hint, rules)) or (f"Policy(rules=[{allowing}])",),
+        )
+
+    def writes_of(
+        self, tool: Tool, given: Writes | None, asked: str | None, usual: Writes
+    ) -> tuple[Writes, bool]:
+        """Return how a call writes, and whether somebody chose that.
+
+        `given` holds for all calls of an executor; `asked` is what a caller asks for, who can only
+        tighten: "direct", then "undoable", then "staged". Without any of them it is `usual`.
+        """
+        if not (self.limits or self.writes or given or asked):
+            return usual, False  # most calls
+        return way_of(tool, (self.writes, given), self.limits, asked, usual)
+
     def minds_arguments(self, request: Request) -> bool:
         """Tell whether the decision may depend on the arguments of a call."""
         return self._index.minds_arguments(request)
@@ -304,6 +313,8 @@ class Policy:
     def tightened_by(self, project: Project) -> "Policy":
         """Return this policy with the rules and limits of a project; it never allows more."""
         lower = tuple(replace(rule, lower_only=True) for rule in project.limits)
+        if project.writes:
+            lower = (*lower, LimitRule(writes=project.writes, lower_only=True))
         return replace(
             self,
             rules=(*self.rules, *project.rules),

@@ -2,9 +2,17 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, cast, get_args
 
 from skillpouch.errors import PolicyFileError
+from skillpouch.limits import Writes
+from skillpouch.policy.change_rules import (
+    CHANGE_KEYS,
+    CHANGES,
+    ChangeConditions,
+    ChangeFacts,
+    wrong_change_value,
+)
 from skillpouch.policy.conditions import (
     Absent,
     Condition,
@@ -16,7 +24,7 @@ from skillpouch.policy.conditions import (
     Regex,
     ValueTest,
 )
-from skillpouch.policy.limit_rules import LIMITS, LimitRule, wrong_limit
+from skillpouch.policy.limit_rules import LIMITS, WAYS, LimitRule, wrong_limit
 from skillpouch.policy.patterns import parse_need
 from skillpouch.policy.rules import Example, Rule, RuleError, Verdict
 from skillpouch.policy.toml import (
@@ -28,6 +36,7 @@ from skillpouch.policy.toml import (
     parse_toml,
     shown,
 )
+from skillpouch.results import FileChange
 from skillpouch.tools import Effect
 from skillpouch.untrusted_files import CannotReadError, read_whole
 
@@ -46,13 +55,15 @@ def read_rule(table: Table, origin: str) -> Rule | None:
         table.wrong("verdict", f"is {shown(verdict)}: use 'allow', 'ask' or 'deny'")
         verdict = "deny"
     examples = table.take_table("examples")
+    when, changes = _when(table)
     facts: dict[str, Any] = {
         "tools": table.take_texts("tools"),
         "skills": table.take_texts("skills"),
         "effects": _effects(table),
         "needs": table.take_texts("needs"),
         "path": table.take_texts("path"),
-        "when": _conditions(table, "when"),
+        "when": when,
+        "changes": changes,
         "unless": _conditions(table, "unless"),
         "reason": table.take_text("reason"),
         "match": _examples(examples, "match"),
@@ -76,6 +87,49 @@ def _effects(table: Table) -> tuple[Effect, ...]:
                 "effects", f"{shown(effect)} is not an effect: use one of {', '.join(_EFFECTS)}"
             )
     return tuple(effect for effect in _EFFECTS if effect in effects)
+
+
+def _when(table: Table) -> tuple[tuple[Condition, ...], ChangeConditions | None]:
+    """Read `when`: a list of conditions on arguments, of which one may be about changes."""
+    if isinstance(table.peek("when"), dict):
+        inner = table.take_table("when")  # `[rules.when.changes]`, without any argument
+        found = [_changes(inner.take_table("changes"))]
+        inner.end()
+        return (), found[0]
+    tables = table.take_tables("when")
+    about = [_changes(_only_changes(each)) for each in tables if each.peek("changes") is not None]
+    if len(about) > 1:
+        table.wrong("when", "has `changes` twice: say all of it in one")
+    others = [each for each in tables if not each.is_taken("changes")]
+    return tuple(c for inner in others for c in _condition(inner)), about[0] if about else None
+
+
+def _only_changes(table: Table) -> Table:
+    inner = table.take_table("changes")
+    for key in table.take_rest():
+        table.wrong(key, "belongs to a condition of its own: this one is about changes")
+    return inner
+
+
+def _changes(table: Table) -> ChangeConditions | None:
+    facts: dict[str, Any] = {"paths": table.take_texts("paths")}
+    fine = True
+    for key in CHANGE_KEYS:
+        value = None if key == "paths" else table.take(key)
+        if value is None:
+            continue
+        why = "can only be true: leave it out" if value is False else wrong_change_value(key, value)
+        if why:
+            table.wrong(key, f"{why}, not {shown(value)}")
+            fine = False
+        else:
+            facts[key] = value
+    table.end()
+    try:
+        return ChangeConditions(**facts) if fine else None
+    except ValueError as error:
+        table.wrong(None, str(error))
+        return None
 
 
 def _conditions(table: Table, key: str) -> tuple[Condition, ...]:
@@ -163,11 +217,59 @@ def _examples(table: Table, key: str) -> tuple[Example, ...]:
         effects = _effects(inner) or Example(tool="").effects
         needs = _needs(inner)
         arguments = inner.take_table("arguments").take_rest()
+        facts: dict[str, Any] = {"arguments": arguments, "changes": _changed(inner)}
         inner.end()
-        found.append(
-            Example(tool=tool, skill=skill, effects=effects, needs=needs, arguments=arguments)
-        )
+        found.append(Example(tool=tool, skill=skill, effects=effects, needs=needs, **facts))
     return tuple(found)
+
+
+def _changed(table: Table) -> ChangeFacts | None:
+    """Read the changes of an example: paths, and what happened to each."""
+    found: list[FileChange] = []
+    gone: dict[str, float] = {}
+    later: list[str] = []
+    is_there = table.peek("changes") is not None
+    for inner in table.take_tables("changes"):
+        path = inner.take_text("path")
+        if not path:
+            inner.wrong("path", "is missing: a path in the workspace, such as 'notes/today.md'")
+        change = inner.take_choice("change", CHANGES, "changed")
+        gone[path] = _share(inner)
+        if inner.take_flag("run_later"):
+            later.append(path)
+        found.append(_one_change(inner, path, change))
+        inner.end()
+    if not is_there:
+        return None
+    return ChangeFacts(changes=found, run_later=later, gone=lambda each: gone[each.path])
+
+
+def _share(table: Table) -> float:
+    value = table.take("gone")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if value is None or (is_number and 0 <= value <= 1):
+        return float(value or 0)
+    table.wrong("gone", f"must be a number from 0 to 1, not {shown(value)}")
+    return 0.0
+
+
+def _one_change(table: Table, path: str, change: str) -> FileChange:
+    sizes = {}
+    for key in ("size", "size_before"):
+        value = table.take(key)
+        is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        if value is not None and not is_size:
+            table.wrong(key, f"must be a whole number, not {shown(value)}")
+        sizes[key] = value if is_size else 0
+    executable = table.take_flag("executable")
+    old = table.take_text("old_path")
+    return FileChange(
+        path=path,
+        change=change,  # type: ignore[arg-type]  # one of the choices
+        old_path=old,
+        executable=executable,
+        **sizes,
+    )
 
 
 def _needs(table: Table) -> tuple[str, ...]:
@@ -179,6 +281,18 @@ def _needs(table: Table) -> tuple[str, ...]:
         except ValueError as error:
             table.wrong("needs", str(error))
     return tuple(found)
+
+
+def take_way(table: Table, *, lower_only: bool) -> Writes | None:
+    """Read `writes`, the way in which calls write; a project can only tighten it."""
+    value = table.take("writes")
+    if value is None or (isinstance(value, str) and value in WAYS):
+        if value == WAYS[0] and lower_only:
+            table.misplaced("writes", "only your own policy.toml can let calls write directly")
+            return None
+        return cast("Writes | None", value)
+    table.wrong("writes", f"is {shown(value)}: use {', '.join(map(repr, WAYS))}")
+    return None
 
 
 def read_limits(table: Table, *, lower_only: bool) -> LimitRule:
@@ -198,8 +312,11 @@ def read_limits(table: Table, *, lower_only: bool) -> LimitRule:
             table.wrong(name, f"{problem}, not {shown(value)}")
         else:
             values[name] = limit
+    writes = take_way(table, lower_only=lower_only)
     table.end()
-    return LimitRule(values=values, tools=tools, skills=skills, lower_only=lower_only)
+    return LimitRule(
+        values=values, tools=tools, skills=skills, lower_only=lower_only, writes=writes
+    )
 
 
 Value = TypeVar("Value")

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from skillpouch.limits import Writes
 from skillpouch.needs import Need
 from skillpouch.policy.limit_rules import LimitRule
 from skillpouch.policy.policy_file import PolicyFile
@@ -196,6 +197,7 @@ class Project:
     enforce_allowed_tools: bool = False
     require: frozenset[str] = frozenset()
     require_journal: bool = False
+    writes: Writes | None = None
     requests: tuple[SkillRequest, ...] = ()
     mcp: tuple[McpEntry, ...] = ()
     roots: tuple[Path, ...] = ()

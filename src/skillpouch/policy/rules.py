@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 from skillpouch.errors import PortableError
 from skillpouch.needs import PLAIN_KINDS, Need, profile_of
 from skillpouch.net.hosts import leads_inside
+from skillpouch.policy.change_rules import ChangeConditions, ChangeFacts
 from skillpouch.policy.conditions import Condition
 from skillpouch.policy.patterns import NeedPattern, any_fits, parse_need
 from skillpouch.text import visible
@@ -60,6 +61,7 @@ class Example:
     effects: tuple[Effect, ...] = ("read", "write", "execute")
     arguments: Mapping[str, Any] = field(default_factory=dict)
     needs: tuple[str, ...] = ()
+    changes: ChangeFacts | None = None  # what the call did to the workspace
 
     def request(self, home: str = "") -> Request:
         """Return this example as a request, for a skill in the folder `home`."""
@@ -101,7 +103,8 @@ class Rule:
     names. A rule that allows matches a call with *no other* effects, and grants only the needs it
     names. To grant needs it must name the skill's folder in `path`, because anybody can give a
     folder the name of a skill. All conditions in `when` must hold; if all in `unless` hold, the
-    rule does not match.
+    rule does not match. A rule with `changes` judges what a call did to the files of its workspace,
+    after it ran and before that arrives; it says nothing about whether the call may run.
     """
 
     verdict: Verdict
@@ -113,6 +116,7 @@ class Rule:
     path: Sequence[str] = ()  # the skill's folder, or folders above it
     when: Sequence[Condition] = ()
     unless: Sequence[Condition] = ()
+    changes: ChangeConditions | None = None
     reason: str = ""
     match: Sequence[Example] = ()
     no_match: Sequence[Example] = ()
@@ -145,6 +149,12 @@ class Rule:
     def is_about(self, request: Request) -> bool:
         """Tell whether the rule matches a call."""
         return self.fits(request.tool, request.skill, request.name) and self.applies(request)
+
+    def judges(self, changes: ChangeFacts | None) -> bool:
+        """Tell whether a rule about changes matches these."""
+        if self.changes is None or changes is None:
+            return False
+        return self.changes.holds(changes, allows=self.allows)
 
     def fits(self, tool: str, skill: str, name: str = "") -> bool:
         """Tell whether the rule is about this tool of this skill, whatever the arguments.
@@ -217,6 +227,8 @@ def _unbound(rule: Rule) -> Iterable[str]:
     for path in rule.path:
         if not _plain(path):
             yield f"path {path!r} is not an absolute path: write '/…' or '~/…'"
+    if rule.changes is not None and rule.needs:
+        yield "it judges changes, which come after the call was given its needs: leave out needs"
     if rule.verdict == "allow" and rule.needs and not rule.path:
         yield (
             f"it would give {', '.join(rule.needs)} to every skill that takes the name:"
@@ -249,7 +261,10 @@ def _failed_examples(rule: Rule) -> Iterable[str]:
         ("no_match", rule.no_match, False),
     ):
         for number, example in enumerate(examples, 1):
-            if rule.is_about(example.request(rule.path[0] if rule.path else "")) is not wanted:
+            is_about = rule.is_about(example.request(rule.path[0] if rule.path else ""))
+            if rule.changes is not None:
+                is_about = is_about and rule.judges(example.changes)
+            if is_about is not wanted:
                 does = "does not match" if wanted else "matches"
                 yield f"the rule {does} examples.{kind} {number} ({example.tool})"
 

@@ -128,6 +128,14 @@ class Table:
         self._known.append(key)
         return self._left.pop(key, None)
 
+    def is_taken(self, key: str) -> bool:
+        """Tell whether a key was there and was taken."""
+        return key in self._known
+
+    def peek(self, key: str) -> Any:
+        """Return a value without taking it."""
+        return self._left.get(key)
+
     def take_text(self, key: str) -> str:
         value = self.take(key)
         if value is None or isinstance(value, str):
