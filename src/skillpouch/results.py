@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from skillpouch.errors import ScriptExecutionError, ScriptTimeoutError
 from skillpouch.json_values import json_text
+from skillpouch.limits import Writes
 from skillpouch.text import escape_hidden
 
 Outcome = Literal["ok", "failed", "timed_out", "killed", "cancelled", "denied"]
@@ -55,6 +56,17 @@ class FileChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Conflict:
+    """A path that is left alone: somebody else changed it meanwhile, or it cannot be written."""
+
+    path: str  # relative to the workspace, with hidden characters written out
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
     """Status, address and headers of a web service's answer, without headers that hold secrets."""
 
@@ -90,7 +102,8 @@ class ToolResult:
     workspace has too many files to compare all of them: others may have changed, and one that is
     reported as modified may be new.
     `writes` tells how the call wrote: "direct", "undoable" or "staged". Unless it was direct,
-    `changes` are exactly what it did, and `call_id` is what `undo`, `apply` and `diff` take.
+    `changes` are exactly what it did, and `call_id` is what `undo`, `apply`, `discard` and `diff`
+    take: its number in the journal, where it has one. `conflicts` were left alone.
     """
 
     tool: str
@@ -122,7 +135,8 @@ class ToolResult:
     timings: Timings = ()
     http: HttpAnswer | None = None
     changes: tuple[FileChange, ...] = ()
-    writes: str = "direct"
+    conflicts: tuple[Conflict, ...] = ()
+    writes: Writes = "direct"
     call_id: str = ""
 
     def timed(self, timings: Timings) -> "ToolResult":

@@ -5,7 +5,7 @@ import pytest
 from skillpouch.errors import CallDeniedError, CommandStartError
 from skillpouch.journal.recording import ending_of_error, ending_of_result
 from skillpouch.journal.records import CallEnd
-from skillpouch.results import ChangedFile, ToolResult
+from skillpouch.results import ChangedFile, Conflict, FileChange, ToolResult
 from skillpouch.secrets.redaction import Redactor, redact_result
 
 pytestmark = pytest.mark.slow
@@ -77,6 +77,8 @@ def test_no_part_of_a_result_has_a_secret() -> None:
             stdout=text,
             stderr=text,
             files=(ChangedFile(path=text, type="t", size=1),),
+            changes=(FileChange(path=f"in/{text}", change="renamed", old_path=text),),
+            conflicts=(Conflict(path=text, reason="it was changed"),),
         )
 
     assert redact_result(result(secret), REDACTOR) == result(mark)

@@ -63,7 +63,7 @@ def manager(write_skill: WriteSkill, work: Path) -> SkillManager:
 
 
 def without_timings(result: ToolResult) -> dict[str, Any]:
-    left_out = ("timings", "warm", "cold_because", "saved")
+    left_out = ("timings", "warm", "cold_because", "saved", "call_id")
     names = [name for name in ToolResult.__dataclass_fields__ if name not in left_out]
     return {name: getattr(result, name) for name in names}
 

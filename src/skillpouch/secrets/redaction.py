@@ -269,6 +269,11 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         stdout=redactor.text(result.stdout),
         stderr=redactor.text(result.stderr),
         files=tuple(replace(file, path=redactor.text(file.path)) for file in result.files),
+        changes=tuple(
+            replace(each, path=redactor.text(each.path), old_path=redactor.text(each.old_path))
+            for each in result.changes
+        ),
+        conflicts=tuple(replace(each, path=redactor.text(each.path)) for each in result.conflicts),
         run_later=tuple(map(redactor.text, result.run_later)),
         refused_hosts=tuple(map(redactor.text, result.refused_hosts)),
         notes=tuple(map(redactor.text, result.notes)),

@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal, get_args
 
 from skillpouch.calls import ToolCall, intercepted_by
 from skillpouch.errors import CallDeniedError, PortableError, SkillpouchError
-from skillpouch.results import Attachment, ChangedFile, HttpAnswer, ToolResult
+from skillpouch.results import Attachment, ChangedFile, Conflict, FileChange, HttpAnswer, ToolResult
 from skillpouch.secrets.redaction import Redactor
 
 # Facts of one machine and one run, which do not matter to an agent.
-_LEFT_OUT = {"saved", "warm", "cold_because", "timings"}
+_LEFT_OUT = {"call_id", "saved", "warm", "cold_because", "timings"}
 _DEFAULTS = ToolResult(tool="", outcome="ok")
 _TUPLES = ("run_later", "refused_hosts", "notes")
 
@@ -69,7 +69,7 @@ def _plain(value: Any) -> Any:
         case Attachment():
             data = b64encode(value.data).decode()
             return {"name": value.name, "type": value.type, "data": data}
-        case ChangedFile():
+        case ChangedFile() | FileChange() | Conflict():
             return dataclasses.asdict(value)
         case HttpAnswer():
             return {"status": value.status, "url": value.url, "headers": dict(value.headers)}
@@ -89,6 +89,8 @@ def _restored(fields: dict[str, Any]) -> ToolResult:
     made = {
         **{name: tuple(fields[name]) for name in _TUPLES if name in fields},
         "files": tuple(files),
+        "changes": tuple(FileChange(**each) for each in fields.get("changes", ())),
+        "conflicts": tuple(Conflict(**each) for each in fields.get("conflicts", ())),
         "attachments": tuple(shown),
         "http": None if http is None else HttpAnswer(**http),
     }

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.results import FileChange
-from skillpouch.workspace.changes import Changes, Conflict
+from skillpouch.results import Conflict, FileChange
+from skillpouch.workspace.changes import Changes
 
 KeptState = Literal["running", "staged", "applied", "undone", "discarded", "refused"]
 

@@ -4,15 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from skillpouch.results import FileChange, WorkspaceChange
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Conflict:
-    """A path that is left alone: somebody else changed it meanwhile, or it cannot be written."""
-
-    path: str  # relative to the workspace, with hidden characters written out
-    reason: str
+from skillpouch.results import Conflict, FileChange, WorkspaceChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
