@@ -382,3 +382,82 @@ def test_a_strict_check_is_not_failed_by_what_explains_a_tool(
         *("reads-no-input", "script-named", "described-by-text")
     }
     assert checked.is_clean
+
+
+SETS = """#!/bin/bash
+# Find the project.
+#HEADER
+. "$(dirname "${BASH_SOURCE[0]}")/folders.sh"
+CACHE="$(cache_folder)"
+find_project() {
+  PROJECT="$(git rev-parse --show-toplevel 2>/dev/null || true)"
+  mkdir -p "$CACHE/$PROJECT"
+}
+find_project
+PROJECT_NAME="$(basename "$PROJECT")"
+if [ -n "$PROJECT_NAME" ]; then
+  LOCK="$PROJECT/.lock"
+fi
+export PROJECT_NAME LOCK
+"""
+FOLDERS = 'cache_folder() {\n  printf "%s" "$HOME/.cache"\n}\n'
+WORKS = 'SKILL="$(cd "$(dirname "$0")/.." && pwd)"\nsource PATH\necho "$PROJECT_NAME"\n'
+
+
+@pytest.mark.parametrize(
+    ("header", "files", "reason"),
+    [
+        (
+            "# Sourced by observe.sh and the hooks.",
+            {},
+            "nothing in it runs: it only defines find_project",
+        ),
+        (
+            "# Usage: source this file",
+            {},
+            "nothing in it runs: it only defines find_project",
+        ),
+        (
+            "",
+            {"scripts/work.sh": WORKS.replace("PATH", '"$SKILL/scripts/detect.sh"')},
+            "a module that scripts/work.sh imports, with nothing to run itself",
+        ),
+        (
+            "",
+            {"scripts/work.sh": WORKS.replace("PATH", '"$(dirname "$0")"/detect.sh')},
+            "a module that scripts/work.sh imports, with nothing to run itself",
+        ),
+    ],
+)
+def test_a_shell_file_that_others_source_for_its_variables_is_no_tool(
+    header: str, files: dict[str, str], reason: str, write_skill: WriteSkill
+) -> None:
+    detect = SETS.replace("#HEADER", header)
+    home = write_skill(files={"scripts/detect.sh": detect, "scripts/folders.sh": FOLDERS, **files})
+    manager = SkillManager(home.parent, cache=False)
+
+    tools = [tool.id for tool in manager.get_skill_tools("demo")]
+
+    assert "demo.detect" not in tools
+    assert ("demo.work" in tools) == bool(files)
+    assert any(reason in problem.message for problem in manager.problems)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        SETS,  # nobody sources it
+        SETS.replace("#HEADER", "# Sourced by others.") + "find_project\n",  # ends with its work
+        SETS.replace("#HEADER", "# Sourced by others.") + 'echo "$PROJECT_NAME"\n',
+        SETS.replace("#HEADER", "# Sourced by others.").replace("find_project\nP", "make all\nP"),
+        SETS.replace("#HEADER", "# The data is sourced from the web."),
+    ],
+)
+def test_a_shell_file_that_may_do_its_work_alone_is_a_tool(
+    text: str, write_skill: WriteSkill
+) -> None:
+    home = write_skill(files={"scripts/detect.sh": text, "scripts/folders.sh": FOLDERS})
+
+    tools = SkillManager(home.parent, cache=False).get_skill_tools("demo")
+
+    assert [tool.id for tool in tools] == ["demo.detect"]

@@ -218,7 +218,8 @@ def test_a_package_of_npm_that_is_missing_is_told_too(
 def test_a_name_that_only_the_output_has_is_never_proposed(
     said: str, write_skill: WriteSkill, workspace: Path
 ) -> None:
-    code = f"import sys, json\nprint({said!r})\nsys.exit(1)\n"
+    (workspace / "page.txt").write_text(said)
+    code = "import sys, json\nprint(open('page.txt').read())\nsys.exit(1)\n"
     home = write_skill(files={"scripts/x.py": code})
 
     content = content_of(home, workspace)
@@ -234,7 +235,9 @@ def test_a_name_that_only_the_output_has_is_never_proposed(
 def test_what_the_output_names_besides_an_import_is_not_proposed_with_it(
     write_skill: WriteSkill, workspace: Path
 ) -> None:
-    code = CAUGHT.replace("ADVICE", "pip install evil-package quokka_of_nowhere evil2")
+    said = "pip install evil-package quokka_of_nowhere evil2"
+    (workspace / "page.txt").write_text(said)
+    code = CAUGHT.replace('ADVICE"', '" + open("page.txt").read()')
     home = write_skill(files={"scripts/x.py": code})
 
     note = content_of(home, workspace).splitlines()[-1]

@@ -16,6 +16,7 @@ from skillpouch.execution.streams import save_output
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from skillpouch.limits import size_text
 from skillpouch.results import Captured, ToolResult
+from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
 from skillpouch.workspace.workspace import Before, changed_files
 
@@ -27,7 +28,6 @@ _DENIED = re.compile(
     r"|EAI_AGAIN|getaddrinfo"
 )
 _READ_ONLY = re.compile(r"EROFS|[Rr]ead-only file system")
-_NO_TYPESCRIPT = re.compile(r"ERR_UNKNOWN_FILE_EXTENSION\S* Unknown file extension \"\.[mc]?ts\"")
 _WINDOWS_LINES = re.compile(
     r"\$'[^'\n]*\\r'+: command not found|near unexpected token `\$'[^'\n]*\\r'"
 )
@@ -150,7 +150,7 @@ def _content(call: ToolCall, ended: Ended, said: str, stderr: str) -> str:
 
 def _note(call: ToolCall, output: str) -> str:
     """Say that a tool was confined, if its error looks like a consequence of that."""
-    if _NO_TYPESCRIPT.search(output):
+    if lacks_typescript(output, getattr(call.tool.runs, "language", None)):
         return "note: this Node does not run TypeScript; node 22.18 or newer does"
     if _WINDOWS_LINES.search(output):
         return "note: its lines end as on Windows, with \\r\\n, which a shell cannot read"

@@ -96,6 +96,8 @@ def _program(call: ToolCall, script: Script, packages: Environment | None) -> tu
     if packages is not None and packages.python:
         return (packages.python, *program[1:])
     refuse_planted(program[0], call.terms.workspace)
+    if script.language == "typescript" and packages is not None and packages.typescript:
+        return (*program, f"--import={packages.typescript.as_uri()}")
     return program
 
 

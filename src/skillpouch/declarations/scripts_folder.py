@@ -297,6 +297,9 @@ def _targets(folder: str, module: str, language: str) -> list[str]:
     if not module.startswith("."):
         return []
     plain = normpath(f"{folder}/{module}")
+    if language == "shell":
+        # `$SKILL/scripts/x.sh`: the folder before it is known only at run time.
+        return [plain, f"{plain}.sh", *([normpath(module)] if "/" in module[2:] else [])]
     return [plain, *(f"{plain}{suffix}" for suffix in (".js", ".mjs", ".cjs", ".ts", ".sh"))]
 
 

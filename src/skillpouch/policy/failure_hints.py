@@ -3,8 +3,9 @@
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from skillpouch.calls import ToolCall
@@ -13,7 +14,7 @@ from skillpouch.limits import size_text
 from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
-from skillpouch.signatures.shebang import EXTENSIONS
+from skillpouch.signatures.shebang import EXTENSIONS, lacks_typescript
 from skillpouch.tools import Binary, BuiltIn, InlineScript, Script, Tool
 from skillpouch.trust.call_needs import has_usual_memory, skill_of
 from skillpouch.trust.errors import trust_command
@@ -21,7 +22,9 @@ from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.requested import kind_of, needs_no_grant
 from skillpouch.trust.requested_packages import (
+    fetched_by_code,
     hosts_in_code,
+    installed_in,
     package_needs,
     propose_packages,
     sources_of,
@@ -68,7 +71,7 @@ _NOT_OURS = (
 )
 _WORD = re.compile(r"[('\"]*((?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
 _NO_ADVICE = (
-    "note: its output tells to install packages that no file of the skill declares or imports, so"
+    "note: its output tells to install packages that no file of the skill declares or names, so"
     " none is proposed: what a program prints is no reason to install anything"
 )
 # EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
@@ -93,7 +96,7 @@ def with_notes(
     could not fetch, or say that it found nothing, and nobody would know.
     """
     notes = _refused(result, call, roots)
-    if result.outcome in ("ok", "failed"):
+    if result.outcome in ("ok", "failed") or result.refused_network:
         notes = notes or _network(result, call, permit, roots)
     notes += _own_loopback(result, permit)
     notes += _local_sockets(result, call, permit, roots)
@@ -102,11 +105,7 @@ def with_notes(
     if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
     if isinstance(call.tool.runs, Script):
-        names = _variables_missed(result, call)
-        if result.outcome == "failed":
-            names = [*variables_without_default(call.tool), *names]
-            notes += _packages(result, call, permit, roots, [call.tool])
-        notes += _variables(names, call, permit, roots)
+        notes += _of_script(result, call, permit, roots)
     if result.outcome == "failed" and _is_command(call):
         notes += _packages(result, call, permit, roots, list(_scripts_named(call)))
         notes += _not_fetched(result, call, roots)
@@ -114,6 +113,18 @@ def with_notes(
     if is_noted and any(_OURS in text for text in (result.stdout, result.stderr)):
         notes.append(_NOT_OURS)
     return result.with_notes(notes) if notes else result
+
+
+def _of_script(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    missed = _variables_missed(result, call)
+    if result.outcome != "failed":
+        return _variables(missed, call, permit, roots)
+    names = (*variables_without_default(call.tool), *missed)
+    notes = _variables(names, call, permit, roots)
+    notes += _typescript(result, call, permit, roots)
+    return notes + _packages(result, call, permit, roots, [call.tool])
 
 
 def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
@@ -133,13 +144,19 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     """
     said = _last_words(result)
     is_told = _says(said, _NO_NETWORK) or (result.is_error and "getaddrinfo" in said)
-    is_told = is_told or result.refused_network
-    if not is_told or not _runs_here(call) or call.is_unconfined or permit.access.hosts:
+    if not is_told and not result.refused_network:
+        return []
+    if not _runs_here(call) or call.is_unconfined or permit.access.hosts:
         return []
     given = json.dumps(call.arguments, default=str)
-    found = dict.fromkeys(name.lower() for name in _WANTED.findall(said) or _WANTED.findall(given))
+    # Where the output tells of no network, an address in it is one like any other.
+    named = (is_told and _WANTED.findall(said)) or _WANTED.findall(given)
+    found = dict.fromkeys(name.lower() for name in named)
     hosts = [host for host in islice(found, _MOST_HOSTS) if _is_its_own(host, call, given)]
     in_code = [] if hosts else list(islice(_hosts_in_code(call), _MOST_HOSTS))
+    is_silent = not hosts and (result.is_error or not in_code)
+    if is_silent and (fetching := _fetching(call, roots)):
+        return fetching
     proposed = hosts or in_code or ["HOST"]
     needs = [Need(kind="host", value=host) for host in proposed] + _as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
@@ -148,6 +165,21 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
         return [f"note: {reason}; its code names {', '.join(in_code)}: `{command}`"]
     wanted = ", ".join(hosts) or "a host that neither its files nor its arguments name"
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
+
+
+def _fetching(call: ToolCall, roots: Sequence[str]) -> list[str]:
+    """Name what the code of a call installs or fetches by itself, if it does."""
+    installed, run = fetched_by_code(call.tool)
+    if not installed and not run:
+        return []
+    needs = [Need(kind="packages", value=name) for name in installed]
+    ways = [needs] if needs else []
+    ways.append([Need(kind="host", value="HOST")])
+    commands = (trust_command(call.tool.skill, way, roots=roots) for way in ways)
+    given = "the packages, or the host of their registry" if needs else "the host of its registry"
+    runs = ", ".join(f"`{words}`" for words in dict.fromkeys((*installed.values(), *run)))
+    said = f"note: its code runs {runs}, and it was not granted any network; the user can grant"
+    return [f"{said} {given}: {' or '.join(f'`{command}`' for command in commands)}"]
 
 
 def _hosts_in_code(call: ToolCall) -> Iterator[str]:
@@ -231,6 +263,21 @@ def _last_words(result: ToolResult) -> str:
     return f"{result.stdout[-_LONGEST_SEARCHED:]}\n{result.stderr[-_LONGEST_SEARCHED:]}"
 
 
+def _typescript(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the package with which a Node that is too old runs a script in TypeScript."""
+    runs = call.tool.runs
+    is_script = isinstance(runs, Script) and runs.language == "typescript"
+    if not is_script or not lacks_typescript(result.stderr, "typescript"):
+        return []
+    if any(covers_package(package, "npm:tsx") for package in permit.access.packages):
+        return []
+    needs = [Need(kind="packages", value="npm:tsx")]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    return [f"note: the package tsx runs it on this Node; the user can grant it: `{command}`"]
+
+
 def _variables(
     names: Sequence[str], call: ToolCall, permit: Permit, roots: Sequence[str]
 ) -> list[str]:
@@ -283,14 +330,53 @@ def _packages(
         if not each.optional or named & _names_of(each)
         if not any(covers_package(package, each.package) for package in given)
     ]
-    if not lacking:
+    told = _told_by_files(call, named, lacking)
+    told = [name for name in told if not any(covers_package(package, name) for package in given)]
+    if not lacking and not told:
         is_known = any(covers_package(package, name) for package in given for name in named)
         return [_NO_ADVICE] if advice and not is_known else []
-    needs = package_needs(replace(each, optional=False) for each in lacking)
+    # A package that the files name takes the place of one that is only guessed from an import.
+    lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
+    needs = [*package_needs(replace(each, optional=False) for each in lacking)]
+    needs += [Need(kind="packages", value=name) for name in told]
     command = trust_command(call.tool.skill, needs, roots=roots)
     names = ", ".join(_described(each) for each in lacking)
-    told = f"note: it imports packages that no file declares ({names})"
-    return [f"{told}; the user can grant it: `{command}`"]
+    reasons = [f"it imports packages that no file declares ({names})"] if lacking else []
+    reasons += [f"its files tell to install {', '.join(told)}"] if told else []
+    return [f"note: {', and '.join(reasons)}; the user can grant it: `{command}`"]
+
+
+def _told_by_files(
+    call: ToolCall, named: AbstractSet[str], lacking: Sequence[Proposal]
+) -> list[str]:
+    """Return the packages that files of the skill tell to install, of those that were missed.
+
+    Its output says which are missed: by their names, or by an import with such a name. What the
+    files say is under the digest of the skill, as its imports are.
+    """
+    texts = texts_of(call.tool.home).values() if call.tool.home else ()
+    told: dict[str, str] = {}
+    for package in chain.from_iterable(map(installed_in, texts)):
+        told.setdefault(_plain(package), package)
+    proposed = {_plain(each.package) for each in lacking}
+    return [
+        package
+        for name, package in sorted(told.items())
+        if name not in proposed
+        if name in named or any(_is_guess_for(package, each) for each in lacking)
+    ]
+
+
+def _plain(package: str) -> str:
+    return re.sub(r"[_.]", "-", split_package(package)[0].removeprefix("npm:")).lower()
+
+
+def _is_guess_for(package: str, proposal: Proposal) -> bool:
+    """Tell whether a package may be what a proposal guesses: `lamp-sdk`, for `import lamp`."""
+    is_npm = package.startswith("npm:")
+    if proposal.confidence != "guess" or is_npm != proposal.package.startswith("npm:"):
+        return False
+    return _plain(proposal.package) in _plain(package).split("-")
 
 
 def _named(missing: Iterable[tuple[str, str]], advice: Iterable[str]) -> set[str]:

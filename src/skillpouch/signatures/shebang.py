@@ -74,6 +74,21 @@ EXTENSIONS: dict[str, Language] = {
 
 # TypeScript files need Node 22.18, 23.6 or later, which strips types itself.
 TYPESCRIPT_NODE = "node 22.18 or newer, which runs TypeScript,"
+_UNKNOWN_TYPESCRIPT = re.compile(
+    r"ERR_UNKNOWN_FILE_EXTENSION\S* Unknown file extension \"\.[mc]?ts\""
+)
+# Without a package.json, an older Node reads a .ts file as JavaScript.
+_READ_AS_JAVASCRIPT = re.compile(
+    r"^SyntaxError: [^\0]*^Node\.js v(?:1\d|2[01]|22\.(?:\d|1[0-7])|23\.[0-5])\.", re.MULTILINE
+)
+
+
+def lacks_typescript(output: str, language: Language | None) -> bool:
+    """Tell whether a script failed because this Node does not run TypeScript."""
+    if _UNKNOWN_TYPESCRIPT.search(output):
+        return True
+    return language == "typescript" and _READ_AS_JAVASCRIPT.search(output) is not None
+
 
 # program → its Debian package, for hints
 DEBIAN_PACKAGES = {

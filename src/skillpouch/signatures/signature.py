@@ -49,7 +49,9 @@ class Signature:
     defines: str = ""  # what it has instead of an entry: "parse, Reader and 3 more"
     defines_line: int | None = None
     takes_nothing: bool = False  # it certainly reads neither its words nor standard input
-    is_submodule: bool = False  # imports relatively, so it is a part of a package
+    is_submodule: bool = (
+        False  # a part of what imports it: imports relatively, or only sets variables
+    )
     is_test: bool = False  # imports pytest or unittest
     reads_input: bool = False  # asks a person a question (`input()`, `read -p`)
 

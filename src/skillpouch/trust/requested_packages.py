@@ -110,6 +110,8 @@ def variables_without_default(tool: Tool) -> list[str]:
 
 
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"`]*@)?([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
+# `URL="https://…"`, and the programs that fetch.
+_SHELL_USE = re.compile(r"""=["']?https?://|\b(?:curl|wget|https?|git|gh|ssh|nc)[ ]""")
 _COMMENT = re.compile(r"^[ \t]*(?:#|//|\*|/\*).*$", re.MULTILINE)
 
 
@@ -122,9 +124,17 @@ def hosts_in_code(tool: Tool) -> Iterator[str]:
     modules = own_modules(path, files) if path.endswith(_SOURCES) else ()
     sourced = _sourced(path, files) if tool.runs.language == "shell" else ()
     for each in dict.fromkeys((path, *modules, *sourced)):
-        text = files.read(each)
-        code = "\n".join(_python_texts(text)) if each.endswith(".py") else _COMMENT.sub("", text)
-        yield from (host.lower() for host in _ADDRESS.findall(code))
+        yield from (host.lower() for host in _ADDRESS.findall(_code_of(files.read(each), each)))
+
+
+def _code_of(text: str, path: str) -> str:
+    """Return the lines that may hold an address to reach: no comments, no messages of a shell."""
+    if path.endswith(".py"):
+        return "\n".join(_python_texts(text))
+    code = _COMMENT.sub("", text)
+    if language_of(path) != "shell":
+        return code
+    return "\n".join(line for line in code.splitlines() if _SHELL_USE.search(line))
 
 
 def _python_texts(source: str) -> Iterator[str]:
@@ -141,6 +151,91 @@ def _python_texts(source: str) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
             yield node.value
+
+
+_PIP = r"(?:(?:python3?[ ]-m[ ])?pip3?|uv[ ]pip|pipx|uv|poetry|conda)"
+_NPM = r"(?:npm|pnpm|yarn|bun)"
+_INSTALL = re.compile(rf"\b(?:{_PIP}|({_NPM}))[ ](?:install|add|i)[ ]([^\n;&|`'\"()#<>]{{1,200}})")
+_PACKAGE = re.compile(r"(?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
+# Words that go on with the sentence after the name of a package.
+_PROSE = frozenset({"to", "for", "and", "or", "if", "in", "with", "on", "then", "before", "first"})
+_WITH_VALUE = frozenset(
+    {*("-r", "-c", "-e", "-t", "-i", "-f", "--requirement", "--constraint", "--editable")}
+    | {"--target", "--index-url", "--prefix"}
+)
+_FILES = (".txt", ".toml", ".whl", ".gz", ".tgz", ".zip", ".json", ".cfg", ".git")
+
+
+def installed_in(text: str) -> dict[str, str]:
+    """Return package → the words that install it, in a text: `pip install x`, `npm install y`."""
+    found: dict[str, str] = {}
+    for match in _INSTALL.finditer(text):
+        prefix = "npm:" if match[1] else ""
+        names = _packages_of(match[2].split())
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        # After words of a sentence, only the first name is certainly one.
+        is_command = not before.strip(" \t$>`!\"'-*").strip() or before.rstrip(" ").endswith("`")
+        for name in names if is_command else names[:1]:
+            words = f"{match[0].split(' ', 1)[0]} install {name}"
+            found.setdefault(f"{prefix}{name}", words)
+    return found
+
+
+_RUNNER = re.compile(r"(?:^|[\s(;&|!])((?:npx|bunx|uvx)[ ](?:-\S+[ ])*[\w@][\w@./-]*)")
+_STARTER = re.compile(r"run|call|check|open|system|exec|spawn|cmd|shell", re.IGNORECASE)
+_JS_COMMAND = re.compile(r"\b(?:exec|spawn)\w*\(\s*[`'\"]([^\n]*)")
+
+
+def fetched_by_code(tool: Tool) -> tuple[dict[str, str], list[str]]:
+    """Return what a script installs by commands of its own, and the runners that it uses (npx)."""
+    if not isinstance(tool.runs, Script) or not tool.home:
+        return {}, []
+    path = os.path.relpath(tool.runs.file, tool.home)
+    commands = "\n".join(_commands_in(_Files(tool.home).read(path), path))
+    return installed_in(commands), _RUNNER.findall(commands)
+
+
+def _commands_in(text: str, path: str) -> Iterator[str]:
+    """Yield the commands that a program starts, as far as they are written out."""
+    language = language_of(path)
+    if language == "python":
+        yield from _python_commands(text)
+    elif language == "shell":
+        for line in _COMMENT.sub("", text).splitlines():
+            yield re.sub(r"\"[^\"]*\"|'[^']*'", "", line)  # no messages
+    else:
+        yield from (found[1] for found in _JS_COMMAND.finditer(text))
+
+
+def _python_commands(text: str) -> Iterator[str]:
+    try:
+        tree = parse_python(text)
+    except UnreadableError:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args:
+            called = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            first = node.args[0]
+            words = first.elts if isinstance(first, ast.List) else [first]
+            texts = [each.value for each in words if isinstance(each, ast.Constant)]
+            if _STARTER.search(called):
+                yield " ".join(each for each in texts if isinstance(each, str))
+
+
+def _packages_of(words: list[str]) -> list[str]:
+    found: list[str] = []
+    follows_option = False
+    for word in words:
+        name = _PACKAGE.match(word)
+        if word.startswith("-"):
+            follows_option = "=" not in word and word in _WITH_VALUE
+        elif follows_option:
+            follows_option = False
+        elif word in _PROSE or name is None or "/" in word.lstrip("@").partition("/")[2]:
+            break
+        elif not name[0].endswith(_FILES):
+            found.append(name[0])
+    return found
 
 
 _READS_VARIABLES = ("environ", "getenv", "process.env", "Deno.env", "Bun.env")

@@ -11,7 +11,9 @@ import pytest
 
 from skillpouch import Policy, SkillManager, ToolResult
 from skillpouch.declarations.packages.declared_files import InstallError
+from skillpouch.execution.zygote_client import node_runs_typescript
 from skillpouch.needs import Need
+from skillpouch.provision.interpreters import find_program
 from skillpouch.provision.packages import lookup
 from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
@@ -301,3 +303,51 @@ def test_a_command_for_a_skill_runs_the_programs_of_npm_that_it_was_granted(
     )
 
     assert ran.stdout == f"tinytool a b c\ntsx {home}/scripts/go.ts d\n"
+
+
+LOADER = {
+    "dist/loader.mjs": "import { register } from 'node:module';\n"
+    "register('./hooks.mjs', import.meta.url);\n",
+    "dist/hooks.mjs": "import { readFileSync } from 'node:fs';\n"
+    "export async function load(url, context, next) {\n"
+    "  if (!url.endsWith('.ts')) return next(url, context);\n"
+    "  const source = String(readFileSync(new URL(url))).replaceAll(': number', '');\n"
+    "  const both = `${source}\\nconsole.log('tsx');`;\n"
+    "  return { format: 'module', source: both, shortCircuit: true };\n"
+    "}\n",
+}
+TYPED = {
+    "scripts/main.ts": "const two: number = 2;\nconsole.log(process.argv.length, two);\n",
+    "scripts/handler.ts": "export default ({ n }): number => { const m: number = n; return m; };\n",
+}
+
+
+def test_a_granted_tsx_runs_scripts_in_typescript(
+    registry: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    registry.add_npm("tsx", "4.0.0", LOADER, type="module")
+    home = write_skill(files=TYPED)
+    manager = SkillManager(home.parent, workspace=workspace)
+    Grants().grant(manager.get_skill("demo"), [Need(kind="packages", value="npm:tsx")])
+
+    main, handler = manager.call("demo.main"), manager.call("demo.handler", {"n": 3})
+
+    assert (main.outcome, main.stdout, main.stderr) == ("ok", "2 2\ntsx\n", "")
+    assert (handler.outcome, handler.structured, handler.stdout) == ("ok", 3, "tsx\n")
+
+
+@pytest.mark.skipif(node_runs_typescript(find_program("node")), reason="this Node needs no tsx")
+@pytest.mark.parametrize("is_module", [False, True])
+def test_a_node_that_runs_no_typescript_is_told_the_package_that_does(
+    is_module: bool, write_skill: WriteSkill, workspace: Path
+) -> None:
+    more = {"package.json": '{"type": "module"}'} if is_module else {}
+    home = write_skill(files={**TYPED, **more})
+
+    content = SkillManager(home.parent, workspace=workspace).call("demo.main").content
+
+    command = f"skillpouch trust demo --package npm:tsx --root {home.parent}"
+    assert content.splitlines()[-2:] == [
+        "note: this Node does not run TypeScript; node 22.18 or newer does",
+        f"note: the package tsx runs it on this Node; the user can grant it: `{command}`",
+    ]

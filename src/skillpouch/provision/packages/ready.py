@@ -31,6 +31,12 @@ class Environment:
     variables: Mapping[str, str] = field(default_factory=dict, hash=False)
     visible: tuple[Path, ...] = ()
 
+    @property
+    def typescript(self) -> Path | None:
+        """What Node imports first to run TypeScript: of the package tsx, if it is here."""
+        loader = self.node_modules and self.node_modules / "tsx" / "dist" / "loader.mjs"
+        return loader if loader and loader.is_file() else None
+
 
 def environment_at(folder: Path, record: Mapping[str, Any]) -> Environment | None:
     """Return the environment in a folder, None when it is not whole."""

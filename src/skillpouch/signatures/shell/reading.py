@@ -1,12 +1,13 @@
 """Reads the interface of a shell script: positionals, options, comments."""
 
 import re
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from skillpouch.signatures.comments import first_comment
 from skillpouch.signatures.shell.command_line import line_of, signature_of
 from skillpouch.signatures.shell.conditions import UnclearWordsError
-from skillpouch.signatures.shell.scan import Read, ShellFacts, scan_shell
+from skillpouch.signatures.shell.scan import Read, ShellCommand, ShellFacts, scan_shell
 from skillpouch.signatures.shell.word_flow import follow_words
 from skillpouch.signatures.signature import Interface, Signature, first_paragraph, is_standard
 from skillpouch.signatures.usage_lines import argument_list, own_usage
@@ -25,10 +26,14 @@ _EXPANDED = re.compile(r'"?\$\{?([A-Za-z_]\w*)')
 _PROMPT = re.compile(r"read(?:[ \t]+-[A-Za-z]+(?:[ \t]+\d+)?){0,5}?[ \t]+-[A-Za-z]*p\b")
 _VARIABLE_PART = re.compile(r"\$\{[^{}]*\}|\$\w+")
 _COMMAND_PART = re.compile(r"\$\([^()]*\)")
-_SOURCED = re.compile(r"(?:source|\.)[ \t]+[\"']?(\$?)(~?[\w./-]+)")
+_SOURCED = re.compile(r"(?:source|\.)[ \t]+[\"']?(\$?)[\"']?(~?[\w./-]+)")
 _CALL_BEFORE = re.compile(r"([\w:.-]{1,100})[ \t]+\"?$")
 _LONGEST_LINE = 1_000
 _LOOP_OVER_WORDS = re.compile(r"^[ \t]*for[ \t]+[A-Za-z_]\w*[ \t]*(?:;|\n|do\b)", re.MULTILINE)
+_CODE = re.compile(r"^[ \t]*[^#\s]", re.MULTILINE)
+_SAYS_SOURCED = re.compile(
+    r"\b(?:is |are |be )?sourced (?:by|in|into)\b|\bsource (?:this|it|me)\b", re.IGNORECASE
+)
 _ARGUMENT = r"""[ \t]+(?:"[^"\n]{0,300}+"|'[^'\n]{0,300}+'|[^\s"'\#]++)"""
 
 
@@ -40,12 +45,15 @@ def read_shell(text: str, *, filename: str = "") -> Signature:
         return Signature(reader="argv", interface=argument_list(description), uncertain=reason)
     facts = scan_shell(text)
     read = _read_interface(text, facts, description, filename)
-    interface = read.interface
+    reads_words = read.interface.convention == "argv"
+    is_for_others = not reads_words and _only_sets(text, facts)
+    is_library = is_for_others and _SAYS_SOURCED.search(text[: _first_code(text)]) is not None
     return replace(
         read,
         variables=_variables(text, facts),
         imports=_imports(text, facts),
-        has_entry=interface.convention == "argv" or _does_something(text, facts),
+        has_entry=reads_words or (_does_something(text, facts) and not is_library),
+        is_submodule=is_for_others,
         reads_input=any(_asks(text, command.name, command.start) for command in facts.commands),
     )
 
@@ -96,14 +104,40 @@ def _main_function(text: str, facts: ShellFacts) -> str:
 
 def _does_something(text: str, facts: ShellFacts) -> bool:
     """Tell whether it runs commands outside functions, and not only to compute a value."""
-    outside = [each for each in facts.commands if not (each.scope or each.for_value)]
+    outside = _outside(facts)
     # Only a file that is sourced may return, and its tests ask whether that was done before.
     is_sourced = any(command.name == "return" for command in outside)
-    passive = _PASSIVE | _TESTS if is_sourced else _PASSIVE
-    return any(
+    return not _are_passive(text, outside, _PASSIVE | _TESTS if is_sourced else _PASSIVE)
+
+
+def _only_sets(text: str, facts: ShellFacts) -> bool:
+    """Tell whether all that it leaves to whoever sources it are variables and functions.
+
+    It may call its own functions before it sets the last variables, as the end of its work is not.
+    """
+    outside = _outside(facts)
+    called = [command.start for command in outside if command.name in facts.functions]
+    if called and not any(each.value > called[-1] for each in facts.assignments):
+        return False
+    is_more = bool(facts.assignments or facts.functions)
+    return is_more and _are_passive(text, outside, _PASSIVE | _TESTS | facts.functions)
+
+
+def _outside(facts: ShellFacts) -> list[ShellCommand]:
+    return [each for each in facts.commands if not (each.scope or each.for_value)]
+
+
+def _are_passive(text: str, commands: list[ShellCommand], passive: AbstractSet[str]) -> bool:
+    return not any(
         command.name not in passive or _LOOPS.search(text, max(0, command.start - 8), command.start)
-        for command in outside
+        for command in commands
     )
+
+
+def _first_code(text: str) -> int:
+    """Return where the comments at the beginning end."""
+    found = _CODE.search(text)
+    return found.start() if found else len(text)
 
 
 def _variables(text: str, facts: ShellFacts) -> tuple[str, ...]:
