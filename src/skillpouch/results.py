@@ -54,6 +54,16 @@ class FileChange:
     mode_before: int | None = None
     executable: bool = False
 
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What JSON has of it: path, change and size, and whatever else there is to say."""
+        rest = {name: getattr(self, name) for name in _FACTS}
+        told = {name: value for name, value in rest.items() if value not in (None, "", 0, False)}
+        return {"path": self.path, "change": self.change, "size": self.size, **told}
+
+
+_FACTS = ("size_before", "old_path", "sha256", "mode", "mode_before", "executable")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conflict:

@@ -16,6 +16,7 @@ from skillpouch.cli.journal_command import Moment
 from skillpouch.environment import state_directory
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.records import CallEnd, Started
+from skillpouch.results import FileChange
 from tests.cli.conftest import Skillpouch
 from tests.conftest import WriteSkill
 
@@ -51,9 +52,9 @@ def test_the_latest_calls_are_shown_the_newest_last(
 
     rows = [line.split("\t") for line in ran.out.splitlines()]
     assert [[row[0], *row[2:]] for row in rows] == [
-        ["2", "a.two", "ok", "0", "3", '{"n": 1}'],
-        ["3", "b.three", "ok", "0", "3", '{"n": 1}'],
-        ["4", "b.four", "running", "", "", "null"],
+        ["2", "a.two", "ok", "0", "3", '{"n": 1}', ""],
+        ["3", "b.three", "ok", "0", "3", '{"n": 1}', ""],
+        ["4", "b.four", "running", "", "", "null", ""],
     ]
 
 
@@ -96,6 +97,30 @@ def test_one_call_is_shown_whole(skillpouch: Skillpouch, journal: Journal) -> No
     assert "decision:     allowed by user" in ran.out
     assert ran.out.endswith("content:\n\ndone\n")
     assert skillpouch("journal", "show", str(number), "--json").json["approved_by"] == "user"
+
+
+def test_what_a_call_changed_is_shown_in_short_and_whole(
+    skillpouch: Skillpouch, journal: Journal
+) -> None:
+    created = [FileChange(path=f"new\x1b[31m{n}", change="created", size=5) for n in range(30)]
+    gone = FileChange(path="old", change="deleted", size_before=9)
+    end = CallEnd(outcome="ok", writes="undoable", changes=(*created, gone), call_id="1")
+    journal.ended(journal.started(Started(tool="a.one")), end)
+
+    short, whole = skillpouch("journal"), skillpouch("journal", "show", "1")
+    exported = json.loads(skillpouch("journal", "export").out)
+
+    assert short.out.splitlines()[0].split("\t")[-1] == "30 created, 1 deleted, undoable"
+    assert "undo:         skillpouch undo 1\n" in whole.out
+    assert "    created: new0 (5 bytes)\n" in whole.out
+    assert "    and 11 more (--json)\n" in whole.out
+    assert (exported["changes_total"], exported["writes"]) == (31, "undoable")
+    assert exported["changes"][-1] == {
+        "path": "old",
+        "change": "deleted",
+        "size": 0,
+        "size_before": 9,
+    }
 
 
 def test_a_call_that_is_not_there_is_a_wrong_call(skillpouch: Skillpouch) -> None:

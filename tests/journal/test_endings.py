@@ -24,6 +24,9 @@ def test_the_end_of_a_call_that_ran_is_what_its_result_says() -> None:
         duration_ms=1.5,
         protections={"fs": "landlock4"},
         code="c1",
+        writes="staged",
+        changes=(FileChange(path="a", change="created"),),
+        call_id="7",
     )
 
     assert ending_of_result(result) == CallEnd(
@@ -35,6 +38,9 @@ def test_the_end_of_a_call_that_ran_is_what_its_result_says() -> None:
         duration_ms=1.5,
         protections={"fs": "landlock4"},
         code="c1",
+        writes="staged",
+        changes=result.changes,
+        call_id="7",
     )
     assert ending_of_result(result, output_bytes=9).output_bytes == 9
 

@@ -17,6 +17,7 @@ from skillpouch.journal.journal import Journal, Retention, keep_small, user_jour
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import CallEnd, Entry, Started
 from skillpouch.journal.store import FILE_NAME, NoSuchCallError
+from skillpouch.results import FileChange
 from tests.journal.conftest import ReadAll
 
 pytestmark = pytest.mark.slow
@@ -257,3 +258,73 @@ def test_a_journal_from_before_calls_had_parents_is_read_and_written(tmp_path: P
 
     assert before == [("old", None)]
     assert after == [("old", None), ("new", 1)]
+
+
+def change(number: int, *, name: str = "file") -> FileChange:
+    digest = f"{number:064x}"
+    return FileChange(path=f"{name}-{number}", change="created", size=number, sha256=digest)
+
+
+def test_changes_are_recorded_by_path_size_and_hash(journal: Journal, read_all: ReadAll) -> None:
+    kept = (change(1), FileChange(path="b", change="renamed", old_path="a", size=2, mode=0o755))
+    end = CallEnd(outcome="ok", writes="undoable", changes=kept, call_id="1")
+
+    journal.ended(journal.started(Started(tool="t")), end)
+
+    (entry,) = read_all()
+    assert (entry.writes, entry.call_id, entry.changes_total) == ("undoable", "1", 2)
+    assert entry.changes == (
+        {"path": "file-1", "change": "created", "size": 1, "sha256": f"{1:064x}"},
+        {"path": "b", "change": "renamed", "size": 2, "old_path": "a", "mode": 0o755},
+    )
+
+
+@pytest.mark.parametrize(("name", "fewest", "most"), [("file", 400, 500), ("x" * 4000, 15, 16)])
+def test_of_many_changes_the_first_are_recorded_and_how_many_there_were(
+    journal: Journal, read_all: ReadAll, name: str, fewest: int, most: int
+) -> None:
+    many = tuple(change(number, name=name) for number in range(2000))
+
+    journal.ended(journal.started(Started(tool="t")), CallEnd(outcome="ok", changes=many))
+
+    (entry,) = read_all()
+    assert fewest <= len(entry.changes) <= most
+    assert [*entry.changes] == [each.facts for each in many[: len(entry.changes)]]
+    assert entry.changes_total == 2000
+
+
+def test_a_journal_from_before_changes_were_recorded_is_read_and_written(
+    directory: Path, read_all: ReadAll
+) -> None:
+    journal = Journal(directory, required=True)
+    journal.ended(journal.started(Started(tool="old")), CallEnd(outcome="ok"))
+    journal.close()
+    with closing(sqlite3.connect(directory / FILE_NAME)) as older:
+        for column in ("writes", "changes", "changes_total", "call_id"):
+            older.execute(f"ALTER TABLE calls DROP COLUMN {column}")
+        older.commit()
+
+    before = read_all()
+    journal = Journal(directory, required=True)
+    end = CallEnd(outcome="ok", writes="staged", changes=(change(7),), call_id="2")
+    journal.ended(journal.started(Started(tool="new")), end)
+    journal.close()
+
+    assert [(each.writes, each.changes, each.changes_total) for each in before] == [(None, (), 0)]
+    facts = [(each.tool, each.writes, each.changes_total, each.call_id) for each in read_all()]
+    assert facts == [("old", None, 0, ""), ("new", "staged", 1, "2")]
+
+
+@pytest.mark.parametrize("text", ["", "no JSON", "7", '["a", 3, {"path": "b"}]', "{}", "null"])
+def test_damaged_changes_of_a_row_do_not_hide_the_others(
+    journal: Journal, directory: Path, read_all: ReadAll, text: str
+) -> None:
+    journal.ended(journal.started(Started(tool="t")), CallEnd(outcome="ok", changes=(change(1),)))
+    journal.close()
+    with closing(sqlite3.connect(directory / FILE_NAME)) as file:
+        file.execute("UPDATE calls SET changes = ?", (text,))
+        file.commit()
+
+    (entry,) = read_all()
+
+    assert entry.changes == (({"path": "b"},) if "path" in text else ())

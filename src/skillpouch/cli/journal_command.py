@@ -79,8 +79,9 @@ def query_of(filters: dict[str, Any]) -> Query:
     return Query(**{name: value for name, value in filters.items() if value is not None})
 
 
-HEADINGS = ("id", "time", "tool", "outcome", "exit", "ms", "arguments")
+HEADINGS = ("id", "time", "tool", "outcome", "exit", "ms", "arguments", "changes")
 _ARGUMENT_CHARACTERS = 60
+_MOST_CHANGES = 20
 
 
 def as_row(entry: Entry) -> tuple[str, ...]:
@@ -93,7 +94,18 @@ def as_row(entry: Entry) -> tuple[str, ...]:
         "" if entry.exit_code is None else str(entry.exit_code),
         "" if entry.duration_ms is None else f"{entry.duration_ms:.0f}",
         _short(entry),
+        _changes(entry),
     )
+
+
+def _changes(entry: Entry) -> str:
+    """Return what a call changed in few words: `3 created, 1 deleted, undoable`."""
+    if not entry.changes_total:
+        return ""
+    kinds = [clean(str(each.get("change"))) for each in entry.changes]
+    counts = [f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds)]
+    more = entry.changes_total - len(kinds)
+    return ", ".join([*counts, *([f"{more} more"] if more else []), clean(entry.writes or "")])
 
 
 def as_dict(entry: Entry) -> dict[str, Any]:
@@ -130,6 +142,8 @@ def describe(entry: Entry) -> str:
         "output": None if entry.output_bytes is None else f"{entry.output_bytes:,} bytes",
         "decision": f"{entry.decision}{f' by {entry.approved_by}' if entry.approved_by else ''}",
         "protections": ", ".join(f"{name} {by}" for name, by in dict(entry.protections).items()),
+        "changes": _changes(entry),
+        "undo": f"skillpouch undo {entry.call_id}" if entry.call_id and entry.changes else None,
         "process": entry.pid,
         "arguments": _argument_text(entry),
         "sha256": entry.arguments_sha256,
@@ -140,10 +154,22 @@ def describe(entry: Entry) -> str:
         for label, value in facts.items()
         if value not in (None, "")
     ]
+    lines += [f"    {line}" for line in _change_lines(entry)]
     for label, text in (("content", entry.content), ("standard error", entry.stderr)):
         if text:
             lines += ["", f"  {label}{_cut(entry) if label == 'content' else ''}:", "", clean(text)]
     return "\n".join(lines)
+
+
+def _change_lines(entry: Entry) -> list[str]:
+    shown = entry.changes[:_MOST_CHANGES]
+    lines = []
+    for each in shown:
+        digest = str(each.get("sha256", ""))[:16]
+        told = f"{each.get('change')}: {each.get('path')} ({each.get('size')} bytes)"
+        lines.append(f"{told} sha256 {digest}…" if digest else told)
+    more = entry.changes_total - len(shown)
+    return [*map(clean, lines), *([f"and {more:,} more (--json)"] if more else [])]
 
 
 def _cut(entry: Entry) -> str:

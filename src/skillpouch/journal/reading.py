@@ -175,9 +175,18 @@ def _entry(row: tuple[Any, ...]) -> Entry:
             "arguments_cut": cut,
             "arguments": facts["arguments"] if cut else _value(facts["arguments"]),
             "protections": _value(facts["protections"] or "{}"),
+            "changes": _changes(facts["changes"]),
+            "changes_total": facts["changes_total"] or 0,
+            "call_id": facts["call_id"] or "",
             "outcome": facts["outcome"] or state_of(owner, facts["started_ns"]),
         }
     )
+
+
+def _changes(text: str | None) -> tuple[dict[str, Any], ...]:
+    found = _value(text or "[]")
+    several = found if isinstance(found, list) else []
+    return tuple(each for each in several if isinstance(each, dict))
 
 
 def _value(text: str) -> Any:

@@ -36,6 +36,9 @@ def ending_of_result(result: ToolResult, *, output_bytes: int | None = None) -> 
         duration_ms=result.duration_ms,
         protections=result.protections,
         code=result.code,
+        writes=result.writes,
+        changes=result.changes,
+        call_id=result.call_id,
     )
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Literal
 
-from skillpouch.results import Outcome
+from skillpouch.results import FileChange, Outcome
 
 # How a call ended. `not_started`: the tool could not be started. For calls without a recorded end:
 # `running` while its process lives, `interrupted` when that died, `elsewhere` when this cannot be
@@ -42,6 +42,9 @@ class CallEnd:
     duration_ms: float = 0.0
     protections: Mapping[str, str] = field(default_factory=dict)
     code: str | None = None
+    writes: str | None = None  # how it wrote its workspace; None: nothing was run
+    changes: tuple[FileChange, ...] = ()
+    call_id: str = ""  # what `undo` takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,9 @@ class Entry:
 
     `arguments` is the JSON value, or the beginning of its text when `arguments_cut`;
     `arguments_sha256` is the hash of all of it. Of a long `content` the beginning is kept, of a
-    long `stderr` the end; `content_characters` is how long the content was.
+    long `stderr` the end; `content_characters` is how long the content was. `changes` are the
+    first of `changes_total`, each with path, change, size and hash; `call_id` is what `undo` takes,
+    "" when nothing of the call is kept.
     """
 
     id: int
@@ -76,10 +81,16 @@ class Entry:
     content: str | None = None
     content_characters: int | None = None
     stderr: str | None = None
+    writes: str | None = None
+    changes: tuple[Mapping[str, Any], ...] = ()
+    changes_total: int = 0
+    call_id: str = ""
 
 
 KEEP_CHARACTERS = 16_384  # characters that are kept of arguments and content
 KEEP_STDERR_CHARACTERS = 8_192
+KEEP_CHANGES = 500
+_KEEP_CHANGES_CHARACTERS = 65_536  # a path alone may have thousands
 
 START_COLUMNS = (
     *("owner", "started_ns", "session", "tool", "skill", "digest", "decision", "approved_by"),
@@ -88,6 +99,7 @@ START_COLUMNS = (
 END_COLUMNS = (
     *("ended_ns", "outcome", "code", "exit_code", "output_bytes", "duration_ms", "protections"),
     *("content", "content_characters", "stderr"),
+    *("writes", "changes", "changes_total", "call_id"),
 )
 
 Row = tuple[Any, ...]
@@ -136,7 +148,24 @@ def end_row(facts: CallEnd) -> Row:
         storable(facts.content[:KEEP_CHARACTERS]),
         len(facts.content),
         storable(facts.stderr[-KEEP_STDERR_CHARACTERS:]),
+        facts.writes,
+        _changes_text(facts.changes) if facts.changes else None,
+        len(facts.changes),
+        facts.call_id,
     )
+
+
+def _changes_text(changes: tuple[FileChange, ...]) -> str:
+    """Return the first changes as JSON, as many as are kept."""
+    texts: list[str] = []
+    left = _KEEP_CHANGES_CHARACTERS
+    for change in changes[:KEEP_CHANGES]:
+        text = _encode(change.facts)
+        left -= len(text)
+        if left < 0:
+            break
+        texts.append(text)
+    return f"[{', '.join(texts)}]"
 
 
 @lru_cache(maxsize=64)

@@ -78,7 +78,8 @@ def explain(path: Path, error: Exception) -> JournalError:
 FILE_NAME = "journal.sqlite3"
 _APPLICATION = 0x736B706A  # "skpj": identifies our files
 _VERSION = 1
-_LATER = {"parent"}  # columns that the first journals did not have
+# Columns that the first journals did not have.
+_LATER = {"parent", "writes", "changes", "changes_total", "call_id"}
 _BUSY_SECONDS = 1.0
 _ALONE_SECONDS = 2.0
 _WHO = "end the process that was stopped while it opened the journal"
