@@ -460,6 +460,21 @@ def test_a_grant_names_commands_only_when_it_is_told_to(
     assert "all of it for commands that an agent writes" in listed.out
 
 
+def test_a_grant_for_commands_says_whose_files_they_run(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    write_skill("demo", files={"scripts/x.py": "print(1)\n"})
+    sentence = "commands run a file of the workspace before the skill's file of the same path\n"
+
+    granted = skillpouch("trust", "demo", "--commands", "--yes")
+    refused = skillpouch("trust", "demo", "--commands", "--read", "/usr/share")
+    other = skillpouch("trust", "demo", "--read", "/usr/share", "--yes")
+
+    assert sentence in granted.err
+    assert sentence in refused.err
+    assert sentence not in other.err
+
+
 def test_profiles_are_granted_by_their_options_and_explained(
     skillpouch: Skillpouch, write_skill: WriteSkill
 ) -> None:

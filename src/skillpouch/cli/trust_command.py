@@ -20,7 +20,7 @@ from skillpouch.provision.packages.lookup import pinned_packages
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.secrets.sources import SecretValues, environment_secrets
 from skillpouch.text import visible
-from skillpouch.trust.errors import ConsentNeededError, describe, trust_command
+from skillpouch.trust.errors import WHOSE_FILES, ConsentNeededError, describe, trust_command
 from skillpouch.trust.grant import Grant, grant_as_json, holds_home, needs_of, real_path
 from skillpouch.trust.granted_packages import declared_packages
 from skillpouch.trust.grants import Consent, Grants
@@ -176,8 +176,8 @@ _MACHINE = (
 
 
 _COMMANDS = (
-    "Grant all it was granted to commands that an agent writes for it, too. They may run files of"
-    " the workspace, which come before files of the skill with the same path."
+    "Grant all it was granted to commands that an agent writes for it, too. They run "
+    f"{WHOSE_FILES}."
 )
 
 
@@ -304,6 +304,7 @@ def _decide(invocation: _Invocation, review: Review, chosen: tuple[Need, ...]) -
     wanted = chosen or tuple(
         need for need in review.ungranted if need.declared and not reason_against(need)
     )
+    _say_whose_files(wanted)
     undeclared = () if chosen else tuple(need for need in review.ungranted if not need.declared)
     # With the values of settings: they are shown, and granted as they are now.
     wanted, undeclared = (
@@ -335,11 +336,17 @@ def _renew(invocation: _Invocation, review: Review, more: tuple[Need, ...]) -> N
     if not invocation.as_json:
         print_review(review)
         print_differences(review, wanted)
+    _say_whose_files(wanted)
     if not invocation.yes and not invocation.can_ask:
         raise ConsentNeededError(name, wanted, roots=invocation.roots, renew=True)
     listed = ", ".join(describe(need) for need in wanted) or "nothing but to run"
     if invocation.yes or _confirm(f"Grant it again: {listed}?"):
         _grant(invocation, review, wanted, said_yes=True, tools=last.tools)
+
+
+def _say_whose_files(wanted: Sequence[Need]) -> None:
+    if any(need.kind == "commands" for need in wanted):
+        click.echo(f"commands run {WHOSE_FILES}", err=True)
 
 
 def _show_only(

@@ -56,6 +56,7 @@ from skillpouch.trust.call_needs import (
     skill_of,
 )
 from skillpouch.trust.errors import (
+    WHOSE_FILES,
     GrantRefusedError,
     PinDiffersError,
     SecretUnsetError,
@@ -90,7 +91,8 @@ def describe_command(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each k
         case Hosted(what=what):
             return what
         case BuiltIn(name=name):
-            return f"Skillpouch's own {name}, in the workspace"
+            also = f"; it runs {WHOSE_FILES}" if tool.home else ""  # for commands of a skill
+            return f"Skillpouch's own {name}, in the workspace{also}"
         case _:
             assert_never(tool.runs)
 

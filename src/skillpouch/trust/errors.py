@@ -33,6 +33,9 @@ _PLAIN = {
     "commands": "all of it for commands that an agent writes",
     "unconfined": "unconfined running",
 }
+# Said before a command for a skill is approved, or commands are granted what the skill has: the
+# workspace may hold files that nobody has looked at.
+WHOSE_FILES = "a file of the workspace before the skill's file of the same path"
 
 
 class UngrantedError(CallDeniedError):

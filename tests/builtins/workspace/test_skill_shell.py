@@ -386,10 +386,10 @@ def test_a_skill_whose_allowed_tools_leave_out_bash_has_no_commands(
 @pytest.mark.promise("shell-2")
 def test_an_approval_of_a_command_becomes_no_grant(write_skill: WriteSkill, tmp_path: Path) -> None:
     home = write_skill("pages", files=FILES)
-    asked: list[str] = []
+    asked: list[tuple[str, str]] = []
 
     def approve(question: Any) -> Answer:
-        asked.append(question.arguments["command"])
+        asked.append((question.arguments["command"], question.runs))
         return Answer(yes=True, remember="always")
 
     rule = Rule(verdict="ask", tools=["bash"])
@@ -397,7 +397,11 @@ def test_an_approval_of_a_command_becomes_no_grant(write_skill: WriteSkill, tmp_
 
     manager.call("run_for_skill", {"skill": "pages", "command": "echo {baseDir}"})
 
-    assert asked == [f"echo {home}"]
+    runs = (
+        "Skillpouch's own run_for_skill, in the workspace; it runs a file of the workspace before "
+        "the skill's file of the same path"
+    )
+    assert asked == [(f"echo {home}", runs)]
     assert Grants().last("pages", str(home)) is None
 
 
