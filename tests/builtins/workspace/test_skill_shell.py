@@ -155,6 +155,59 @@ def test_modules_of_the_skill_are_importable_and_hide_nothing(run: Run) -> None:
     assert run("python -c 'from scripts.helper import WORD; print(WORD)'").stdout == "helped\n"
 
 
+@pytest.mark.promise("shell-4")
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("cat references/api.md", "api"),
+        ("cat ./references/api.md pages/assets/page.txt", "apipage"),
+        ("head -c 2 assets/page.txt", "pa"),
+        ("cat references/*.md", "api"),
+        ("cat in.txt references/api.md | tr a-z A-Z", "MINEAPI"),
+        ("grep -rl api references/ | wc -l", "1\n"),
+        ("grep -h -A 1 api references/api.md", "api\n"),
+        ("sed -n 's/a/b/p' references/api.md", "bpi"),
+        ("cp assets/page.txt copied.txt && cat copied.txt && rm copied.txt", "page"),
+        ("echo references/api.md | grep references/api.md", "references/api.md\n"),
+        ("cd scripts && cat ../assets/page.txt", "page"),
+        ("(cd assets && cat page.txt)", "page"),
+    ],
+)
+def test_a_program_that_reads_finds_files_of_the_skill(
+    run: Run, homes_of_module: Path, command: str, output: str
+) -> None:
+    before = set((homes_of_module / "work").iterdir())
+
+    ran = run(command)
+
+    assert (ran.outcome, ran.stdout) == ("ok", output)
+    assert set((homes_of_module / "work").iterdir()) == before
+
+
+@pytest.mark.promise("shell-4")
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo new > references/api.md",
+        "cp in.txt assets/page.txt",
+        "sed -i s/a/b/ references/api.md",
+        "cat api.md",  # a bare name is the workspace's
+        "touch references/api.md",
+        "xargs cat <<< references/api.md",
+    ],
+)
+def test_a_path_of_the_skill_is_its_own_only_for_reading(
+    run: Run, homes_of_module: Path, command: str
+) -> None:
+    before = set((homes_of_module / "work").iterdir())
+
+    ran = run(command)
+
+    assert ran.outcome == "failed"
+    assert set((homes_of_module / "work").iterdir()) == before
+    assert (homes_of_module / "skills/pages/references/api.md").read_text() == "api"
+
+
 def test_a_file_of_the_workspace_comes_before_one_of_the_skill(
     run: Run, homes_of_module: Path
 ) -> None:

@@ -128,24 +128,28 @@ skillpouch_run() {
   if [ -n "$program" ]; then $program "$file" "$@"; else command "$file" "$@"; fi
 }
 
+# Print how many of the words are options, with the values of those in `takes` and the `--` that may
+# end them: `skillpouch_options TAKES ENDS WORD…`; before an option in `ends` they end, too.
+skillpouch_options() {
+  local takes=$1 ends=$2 count=0 word
+  shift 2
+  while [ $count -lt $# ]; do
+    word=${*:count+1:1}
+    case $word in -?*) ;; *) break ;; esac
+    case $ends in *" $word "*) break ;; esac
+    count=$((count + 1))
+    [ "$word" != -- ] || break
+    case $takes in *" $word "*) [ $count -eq $# ] || count=$((count + 1)) ;; esac
+  done
+  printf '%s' $count
+}
+
 # `uv run`: its options are about what to install, and what is granted is there already.
 skillpouch_uv_run() {
-  while [ $# -gt 0 ]; do
-    case $1 in
-      -m | --module) exec python3 -m "${@:2}" ;;
-      --with | --with-requirements | --with-editable | -w | --python | -p | --project | --package | \
-        --directory | --extra | --group | --env-file | --index | --index-url | --cache-dir)
-        shift
-        [ $# -eq 0 ] || shift
-        ;;
-      --)
-        shift
-        break
-        ;;
-      -?*) shift ;;
-      *) break ;;
-    esac
-  done
+  local takes=' --with --with-requirements --with-editable -w --python -p --project --package '
+  takes+='--directory --extra --group --env-file --index --index-url --cache-dir '
+  shift "$(skillpouch_options "$takes" ' -m --module ' "$@")"
+  case ${1-} in -m | --module) exec python3 -m "${@:2}" ;; esac
   [ $# -gt 0 ] || skillpouch_refuse uv 'there is nothing to run' 2
   case $1 in
     python | python3 | python3.*) exec python3 "${@:2}" ;;
@@ -159,20 +163,7 @@ skillpouch_uv_run() {
 skillpouch_fetching_runner() {
   local runner=$1 prefix=$2 name folder
   shift 2
-  while [ $# -gt 0 ]; do
-    case $1 in
-      -p | --package | --from | --with | --python)
-        shift
-        [ $# -eq 0 ] || shift
-        ;;
-      --)
-        shift
-        break
-        ;;
-      -?*) shift ;;
-      *) break ;;
-    esac
-  done
+  shift "$(skillpouch_options ' -p --package --from --with --python ' '' "$@")"
   [ $# -gt 0 ] || skillpouch_refuse "$runner" 'there is nothing to run' 2
   name=${1##*/}
   [ "${1:0:1}" = @ ] || name=$1
@@ -280,6 +271,35 @@ skillpouch_name() {
   eval "function $1 { if [ $test '$1' ]; then command '$1' \"\$@\"; else
     skillpouch_run \"\$SKILL_BASE_DIR/$2\" \"\$@\"; fi; }" 2>/dev/null
 }
+
+# A program that only reads the files that it is given: a path that only the skill has is that of
+# the skill. Of `text` the first word is a pattern or a program, of `copy` the last is written.
+skillpouch_reader() {
+  eval "function $1 { skillpouch_read $1 $2 \"\$@\"; }"
+}
+skillpouch_read() {
+  local program=$1 kind=$2 words=() word found
+  shift 2
+  while [ $# -gt 0 ]; do
+    word=$1
+    shift
+    case $kind:$#:$word in
+      *:-*) words+=("$word") ;;
+      text:*) words+=("$word") kind=files ;;
+      copy:0:*) words+=("$word") ;;
+      *:[!/]*/*[*?[]*)
+        mapfile -t found <<<"$(builtin cd "$SKILL_BASE_DIR" && compgen -G "$word")"
+        if [ -n "${found[0]}" ]; then words+=("${found[@]/#/$SKILL_BASE_DIR/}"); else words+=("$word"); fi
+        ;;
+      *)
+        word=$(skillpouch_word "$word" && printf .)
+        words+=("${word%.}")
+        ;;
+    esac
+  done
+  command "$program" "${words[@]}"
+}
+
 cd() {
   local to=${!#} path
   if [ $# -gt 0 ] && [ ! -d "$to" ] && path=$(skillpouch_found "$to") && [ -d "$path" ]; then

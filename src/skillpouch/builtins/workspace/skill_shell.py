@@ -71,6 +71,7 @@ _TEMPLATE = re.compile(r"(?<!\$)\{+ ?[A-Za-z][\w -]*\}+|<[A-Za-z][\w -]*>")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _SAFE = re.compile(r"[\w./+@,:%-]+\Z", re.ASCII)
 _PATH = re.compile(r"(?:[\w.+@-]+/)*[\w.+@-]+", re.ASCII)
+_PROGRAM = re.compile(r"[a-z0-9]+")
 _TEXT = Path(__file__).with_name("skill_shell.bash")
 # The functions, then the names of this command, then the command, which errors of bash quote alone.
 _RUN = '. "$1"; eval "$2"; skillpouch=$3; shift 3; eval "$skillpouch"'
@@ -79,6 +80,15 @@ _INTERPRETERS = ("bash", "sh", "zsh", "node", "ruby", "perl", "bun", "deno")
 _ANSWERED = (
     *("python", "python3", "pip", "pip3", "uv", "uvx", "pipx", "npx", "bunx", "tsx", "ts-node"),
 )
+# Programs that read the files they are given, and what else they are given (`skillpouch_read`).
+_READERS = {
+    **dict.fromkeys(("cat", "tac", "head", "tail", "less", "more", "nl", "wc", "sort"), "files"),
+    **dict.fromkeys(("uniq", "cut", "paste", "column", "diff", "cmp", "comm", "ls"), "files"),
+    **dict.fromkeys(("tree", "file", "stat", "du", "od", "xxd", "strings", "base64"), "files"),
+    **dict.fromkeys(("find", "md5sum", "sha256sum"), "files"),
+    **dict.fromkeys(("grep", "egrep", "fgrep", "rg", "jq", "yq", "sed", "awk"), "text"),
+    "cp": "copy",
+}
 # Installers that are called nevertheless end at once, instead of trying to reach a registry.
 _OFFLINE = {"PIP_NO_INDEX": "1", "UV_OFFLINE": "1", "NPM_CONFIG_OFFLINE": "true"}
 
@@ -241,6 +251,8 @@ def _names(call: ToolCall, line: str) -> Iterator[str]:
     places = list(dict.fromkeys(place for each in known for place in _places(line, each)))
     for place in places:
         yield f'skillpouch_place "{place}"'
+    for program in sorted(_READERS.keys() & set(_PROGRAM.findall(line))):
+        yield f"skillpouch_reader {program} {_READERS[program]}"
     for target in dict.fromkeys(files_named(line, home)):
         written = {each[0] for each in _PATH.finditer(line) if each[0].endswith(target)}
         names = {target, f"./{target}", *written, *(f"{place}/{target}" for place in places)}
