@@ -4,13 +4,14 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Literal, Protocol
 
 from skillpouch.errors import SkillpouchError
 from skillpouch.limits import Layer, Limits, Sandbox, Writes
-from skillpouch.results import Captured, Stopwatch, Stream, ToolResult
+from skillpouch.results import Captured, Conflict, FileChange, Stopwatch, Stream, ToolResult
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
-from skillpouch.tools import Tool
+from skillpouch.tools import BuiltIn, External, Function, Hosted, Http, Stub, Tool
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
 
@@ -77,6 +78,16 @@ class Fetched:
 Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError if nobody approves
 
 
+class CallRecord:
+    """What is known of a call once it runs: its id, and when its program was started."""
+
+    __slots__ = ("id", "started_ns")
+
+    def __init__(self) -> None:
+        self.id = ""
+        self.started_ns = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCall:
     """Arguments that fit a tool: only `skillpouch.arguments` makes them, so nobody checks again."""
@@ -98,9 +109,25 @@ class ToolCall:
     # What the program had written when the call was cancelled; the journal records it.
     unfinished: dict[Stream, Captured] = field(default_factory=dict, compare=False, repr=False)
     writes: Writes = "direct"
+    writes_chosen: bool = False  # somebody asked for it: then nothing runs that cannot keep to it
     # Folders with what its programs changed in the workspace, also if it was cancelled; none if
     # they wrote directly.
     layers: list[Path] = field(default_factory=list, compare=False, repr=False)
+    # What is to be done when its changes have reached the workspace.
+    when_applied: list[Callable[[], None]] = field(default_factory=list, compare=False, repr=False)
+    # Settles what a part of the call that outlives it changed, such as a background job.
+    settle: "Settle | None" = field(default=None, compare=False, repr=False)
+    record: CallRecord = field(default_factory=CallRecord, compare=False, repr=False)
+
+    @property
+    def id(self) -> str:
+        """The number of the call in the journal, or else a name that no other call has.
+
+        `undo`, `apply`, `discard` and `diff` take it.
+        """
+        if not self.record.id:
+            self.record.id = f"c{token_hex(6)}"
+        return self.record.id
 
     @property
     def said(self) -> dict[str, Any]:
@@ -117,6 +144,59 @@ class ToolCall:
     @property
     def is_unconfined(self) -> bool:
         return self.terms.sandbox == "off" or self.access.unconfined
+
+
+def may_write(tool: Tool) -> bool:
+    """Tell whether a tool may change files of the workspace; requests and functions may not."""
+    match tool.runs:
+        case Http() | Function() | Stub():
+            return False
+        case Hosted(writes_workspace=writes):
+            return writes
+        case BuiltIn():
+            return tool.effects != ("read",)
+        case _:
+            return True
+
+
+def needs_overlay(tool: Tool) -> bool:
+    """Tell whether a tool runs a program, for which only an overlay can make a layer."""
+    is_ours = isinstance(tool.runs, BuiltIn) and tool.runs.name in ("write", "edit")
+    return not is_ours
+
+
+def why_no_layer(call: ToolCall, no_overlay: str) -> str:
+    """Return why a call cannot have a layer over its workspace, "" if it can."""
+    match call.tool.runs:
+        case BuiltIn(name="write" | "edit"):
+            return ""
+        case External():
+            return "it runs in this process"
+        case Hosted():
+            return "another program runs it"
+        case _:
+            return "it runs unconfined" if call.is_unconfined else no_overlay
+
+
+# Takes a call that has ended, with its layers, and returns what became of its changes.
+Settle = Callable[[ToolCall], Awaitable["Settled"]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """What became of the changes of a call: `applied`, `staged` or `refused`; "" if none were made.
+
+    `notes` are lines for whoever made the call; `why` are the reasons of a refusal.
+    """
+
+    call_id: str = ""
+    state: str = ""
+    changes: tuple[FileChange, ...] = ()
+    complete: bool = True
+    conflicts: tuple[Conflict, ...] = ()
+    run_later: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    why: tuple[str, ...] = ()
 
 
 class Interceptor(Protocol):

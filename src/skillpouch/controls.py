@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillpouch.limits import OWN_SANDBOXES, Sandbox, layers_named
+from skillpouch.limits import OWN_SANDBOXES, Sandbox, Writes, check_way, layers_named
 
 if TYPE_CHECKING:  # listing skills needs none of these
     from skillpouch.calls import OnProgress
@@ -39,6 +39,8 @@ class Controls:
         limits: Time, memory, output and processes of a call; by default those of the kind of tool.
         sandbox: `"on"` confines tools, `"off"` runs them unconfined; any other name is that of a
             sandbox that an installed package provides.
+        writes: How calls change their workspace: `"direct"`, `"undoable"` or `"staged"`. Rules of
+            the policy can only tighten it. By default undoable, where that costs little.
         require: Protections that must be there (`fs`, `net`, `tree` …), or nothing runs.
         workspace: Where tools work and may write: the current folder by default.
         read_only: Files and folders that no tool may write, even inside the workspace; the
@@ -57,6 +59,7 @@ class Controls:
     telemetry: "Telemetry | None" = None
     limits: "Limits | None" = None
     sandbox: Sandbox = "on"
+    writes: Writes | None = None
     require: Collection[str] = frozenset()
     workspace: str | os.PathLike[str] | None = None
     read_only: Iterable[str | os.PathLike[str]] | ReadOnly = ()
@@ -71,6 +74,7 @@ class Controls:
             from skillpouch.runtime.entry_points import SANDBOXES, require_provided
 
             require_provided(SANDBOXES, self.sandbox)
+        check_way(self.writes)
         object.__setattr__(self, "require", layers_named(self.require))
         if self.workspace is not None:
             # Made absolute now: the current folder may change before the first call. Links are

@@ -1,18 +1,30 @@
 """ToolExecutor: finds, checks, authorizes, runs and records a call; every entry point ends here."""
 
+import asyncio
 import os
+import time
 from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillpouch.arguments import check_arguments, check_output
 from skillpouch.backends import backend_of
 from skillpouch.backends.delivery import forget_skill
 from skillpouch.builtins.own_tools import workspace_tools
-from skillpouch.calls import OnOutput, OnProgress, Terms, ToolCall, interceptors
+from skillpouch.calls import (
+    OnOutput,
+    OnProgress,
+    Settled,
+    Terms,
+    ToolCall,
+    interceptors,
+    may_write,
+    needs_overlay,
+    why_no_layer,
+)
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.active import ActiveSkills
 from skillpouch.discovery.text_skills.folders import TEXT_HOME
@@ -23,10 +35,11 @@ from skillpouch.errors import (
     SkillpouchError,
     WorkspaceError,
 )
+from skillpouch.execution.zygote_client import probe
 from skillpouch.journal.journal import Journal, user_journal
 from skillpouch.journal.recording import Recorder
 from skillpouch.journal.telemetry import Telemetry
-from skillpouch.limits import Limits, Sandbox, layers_named
+from skillpouch.limits import Limits, Sandbox, Writes, layers_named
 from skillpouch.policy.approval import Approver
 from skillpouch.policy.authorize import BY_APPROVER, Authorizer, Permit
 from skillpouch.policy.failure_hints import with_notes
@@ -41,9 +54,6 @@ from skillpouch.secrets.sources import Secrets, environment_secrets
 from skillpouch.tools import (
     Binary,
     BuiltIn,
-    Function,
-    Hosted,
-    Http,
     Tool,
     definition_of,
 )
@@ -57,6 +67,11 @@ from skillpouch.workspace.read_only import (
 )
 from skillpouch.workspace.workspace import check_workspace
 
+if TYPE_CHECKING:
+    from skillpouch.policy.settling import Settler
+
+_ROOM_SECONDS = 5.0
+_USUAL: Writes = "direct"
 # Parts of every message from which a note to a call that ended well is made.
 _LACKING = (
     *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
@@ -94,6 +109,7 @@ class ToolExecutor(Shared):
         telemetry: Telemetry | None = None,
         limits: Limits | None = None,
         sandbox: Sandbox = "on",
+        writes: Writes | None = None,
         require: Iterable[str] = (),
         workspace: str | os.PathLike[str] | None = None,
         read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),
@@ -110,6 +126,7 @@ class ToolExecutor(Shared):
             telemetry=telemetry,
             limits=limits,
             sandbox=sandbox,
+            writes=writes,
             require=tuple(require),
             workspace=workspace,
             read_only=read_only,
@@ -171,10 +188,12 @@ class ToolExecutor(Shared):
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        writes: Writes | None = None,
     ) -> ToolResult:
         """Run a tool by id, wire name or bare name, and return its result, failed or not.
 
-        `timeout` can only lower the tool's own limit. Raises when the caller is wrong (unknown
+        `timeout` can only lower the tool's own limit, and `writes` only tighten how it changes the
+        workspace: "direct", "undoable", "staged". Raises when the caller is wrong (unknown
         tool, arguments that do not fit, more time than the tool may have, not allowed) or when the
         tool could not be started.
         """
@@ -185,7 +204,9 @@ class ToolExecutor(Shared):
                 tool, kept = self.skills.hold(name, tool)
             try:
                 watch.lap("find the tool")
-                call = self._call(tool, args, stdin, timeout, on_output, watch)
+                if self._in_force.no_overlay is None and may_write(tool):
+                    await self._in_force.look_at_machine()
+                call = self._call(tool, args, stdin, timeout, on_output, writes, watch)
                 watch.lap("check the arguments")
                 played = interceptors[-1].answer(call) if interceptors else None
                 result = played or await self._recorded(call)
@@ -206,7 +227,7 @@ class ToolExecutor(Shared):
             if before is not None and permit.approved_by == BY_APPROVER:
                 # Look again: the approver may have taken minutes.
                 before = look_at_run_later(call.terms.workspace)
-            result = _told_what_runs(await self._run(permitted), permitted, before)
+            result = await self._run_and_settle(permitted, before)
             result = check_output(call.tool, result)
             if result.outcome != "ok" or _may_lack(result, call.tool):
                 result = self._with_notes(result, call, permit)
@@ -214,6 +235,29 @@ class ToolExecutor(Shared):
             record.result = result
         call.watch.lap("record")
         return result
+
+    async def _run_and_settle(self, call: ToolCall, before: Mapping[str, int] | None) -> ToolResult:
+        """Run a call, and bring what it changed to the workspace, unless that was direct."""
+        if call.writes == "direct":
+            return _told_what_runs(await self._run(call), call, before)
+        in_force = self._in_force
+        call.record.started_ns = time.time_ns()
+        if call.writes == "staged":
+            in_force.settler.refuse_while_staged(call)
+        in_force.check_room()
+        why = why_no_layer(call, in_force.no_overlay or "")
+        if why and call.writes_chosen:
+            return await in_force.settler.run_copied(call, self._run, why)
+        if why:  # the usual way, which cannot be had
+            call = replace(call, writes="direct")
+            return _told_what_runs(await self._run(call), call, before)
+        try:
+            result = await self._run(call)
+        except BaseException:
+            if call.layers:
+                await in_force.settler.settle(call, may_ask=False)
+            raise
+        return await in_force.settled(result, call) if call.layers else result.wrote(call.writes)
 
     def _with_notes(self, result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
         if result.code in ("timeout", "timed_out"):  # a tool's own, a shell script's
@@ -261,17 +305,21 @@ class ToolExecutor(Shared):
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        writes: Writes | None = None,
     ) -> ToolResult:
         """Do what `execute` does, blocking; it also works in a notebook, a thread, after a fork."""
-        return run_blocking(self.execute(name, args, stdin, timeout=timeout, on_output=on_output))
+        return run_blocking(
+            self.execute(name, args, stdin, timeout=timeout, on_output=on_output, writes=writes)
+        )
 
-    def _call(
+    def _call(  # noqa: PLR0913, PLR0917 - what `execute` was given
         self,
         tool: Tool,
         args: Any,
         stdin: str | bytes | None,
         timeout: float | None,
         on_output: OnOutput | None,
+        writes: str | None,
         watch: Stopwatch,
     ) -> ToolCall:
         arguments = check_arguments(tool, args)
@@ -279,6 +327,7 @@ class ToolExecutor(Shared):
             tool, arguments = tool.runs.session.bind(tool, arguments)
         policy = self._in_force.policy
         terms, run_later = self._terms(policy, tool)
+        way, is_chosen = self._in_force.way_of(tool, writes)
         return ToolCall(
             tool=tool,
             arguments=arguments,
@@ -288,6 +337,9 @@ class ToolExecutor(Shared):
             stdin=None if stdin is None else _bytes(tool, stdin),
             on_output=on_output,
             on_progress=self._controls.on_progress,
+            writes=way,
+            writes_chosen=is_chosen,
+            settle=self._in_force.settle,
             watch=watch,
         )
 
@@ -297,7 +349,7 @@ class ToolExecutor(Shared):
         Those are None for a tool that cannot write the workspace.
         """
         folder, last = self._workspace or _current_folder(), self._last_terms
-        if last is not None and not _may_write(tool):
+        if last is not None and not may_write(tool):
             # It writes nothing, so read-only paths need not be looked up again.
             if self._workspace is None and folder == str(last.workspace):
                 return last, None  # getcwd(3) follows no links: this is the one that was checked
@@ -320,7 +372,7 @@ class ToolExecutor(Shared):
                 reserved=tuple(path for path in named if path not in read_only),
                 run_later=later,
             )
-        return last, before if _may_write(tool) else None
+        return last, before if may_write(tool) else None
 
 
 class _InForce:
@@ -331,6 +383,49 @@ class _InForce:
 
     def __init__(self, controls: Controls) -> None:
         self._controls = controls
+        # Why calls cannot have a layer over their workspace, "" if they can; None: not tried yet.
+        self.no_overlay = None if controls.sandbox == "on" else "it runs without our own sandbox"
+        self._room_until = 0.0
+
+    async def look_at_machine(self) -> None:
+        """Try what this machine can do: once, because it takes long."""
+        machine = await asyncio.to_thread(probe)
+        has_overlay = machine.namespaces and getattr(machine, "overlay", "")
+        reasons = dict(machine.reasons)
+        why = reasons.get("overlay") or reasons.get("namespaces") or "this machine has no overlay"
+        self.no_overlay = "" if has_overlay else why
+
+    def way_of(self, tool: Tool, asked: str | None) -> tuple[Writes, bool]:
+        """Return how a call of a tool writes, and whether somebody chose that."""
+        if not may_write(tool):
+            return "direct", False
+        usual: Writes = "direct" if needs_overlay(tool) and self.no_overlay else _USUAL
+        return self.policy.writes_of(tool, self._controls.writes, asked, usual)
+
+    def check_room(self) -> None:
+        """Refuse a call whose changes could not be kept; looked at every few seconds."""
+        now = time.monotonic()
+        if now > self._room_until:
+            from skillpouch.policy.settling import check_room
+
+            check_room()
+            self._room_until = now + _ROOM_SECONDS
+
+    @cached_property
+    def settler(self) -> "Settler":
+        # Imported here: most calls change nothing, and do without it.
+        from skillpouch.policy.settling import Settler
+
+        return Settler(self.authorizer, self._controls.session)
+
+    async def settle(self, call: ToolCall) -> Settled:
+        return await self.settler.settle(call)
+
+    async def settled(self, result: ToolResult, call: ToolCall) -> ToolResult:
+        """Return a result with what became of what the call changed."""
+        from skillpouch.policy.settling import settled_result
+
+        return settled_result(result, call, await self.settler.settle(call))
 
     @cached_property
     def policy(self) -> Policy:
@@ -360,17 +455,6 @@ class _InForce:
         if isinstance(given, Journal):
             return given.as_required() if required else given
         return user_journal(required=required) if given or required else None
-
-
-def _may_write(tool: Tool) -> bool:
-    """Tell whether a tool may change files of the workspace; requests and functions may not."""
-    match tool.runs:
-        case Http() | Function():
-            return False
-        case Hosted(writes_workspace=may_write):
-            return may_write
-        case _:
-            return True
 
 
 def _current_folder() -> str:

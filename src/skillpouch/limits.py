@@ -74,6 +74,7 @@ OWN_SANDBOXES = ("on", "off")
 # How a call changes its workspace: at once and for good; at once, with what was there before kept;
 # or only when somebody applies it.
 Writes = Literal["direct", "undoable", "staged"]
+WAYS: tuple[Writes, ...] = get_args(Writes)  # each is tighter than the one before it
 Layer = Literal["fs", "net", "tree", "signals", "memory", "processes", "syscalls"]
 
 
@@ -85,3 +86,9 @@ def layers_named(names: Iterable[str]) -> frozenset[Layer]:
         known = ", ".join(get_args(Layer))
         raise ValueError(f"not a protection: {', '.join(sorted(unknown))}; there are {known}")
     return cast("frozenset[Layer]", named)
+
+
+def check_way(value: object) -> None:
+    """Raise ValueError for what is no way of writing; None is that nobody chose one."""
+    if value is not None and value not in WAYS:
+        raise ValueError(f"writes is {value!r}: use {', '.join(map(repr, WAYS))}")

@@ -16,7 +16,7 @@ from skillpouch.discovery.catalogue import LaterStages, SkillLibrary
 from skillpouch.discovery.index import Index
 from skillpouch.environment import cache_directory, default_roots
 from skillpouch.errors import SkillpouchError
-from skillpouch.limits import Sandbox
+from skillpouch.limits import Sandbox, Writes
 from skillpouch.policy.refusals import Refusals
 from skillpouch.problems import Problem
 from skillpouch.provision.readiness import InstalledPrograms
@@ -71,6 +71,7 @@ class SkillManager:
         telemetry: "Telemetry | None" = None,
         limits: "Limits | None" = None,
         sandbox: Sandbox = "on",
+        writes: Writes | None = None,
         require: Iterable[str] = (),
         workspace: str | os.PathLike[str] | None = None,
         read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),
@@ -92,6 +93,7 @@ class SkillManager:
             telemetry=telemetry,
             limits=limits,
             sandbox=sandbox,
+            writes=writes,
             require=tuple(require),
             workspace=workspace,
             read_only=read_only,

@@ -158,6 +158,19 @@ class ToolResult:
         copied.__dict__.update(self.__dict__, timings=timings)
         return copied
 
+    def wrote(self, way: Writes) -> "ToolResult":
+        """Return a copy that tells how the call wrote: in this way, if its protections held it.
+
+        They name what holds the way ("overlay", "copy", "layer"), or are "direct".
+        """
+        held_by = self.protections.get("writes", "")
+        if not held_by or held_by == "direct":
+            return self
+        copied = object.__new__(type(self))
+        protections = {**self.protections, "writes": f"{way} ({held_by})"}
+        copied.__dict__.update(self.__dict__, writes=way, protections=protections)
+        return copied
+
     def with_run_later(self, made: tuple[str, ...]) -> "ToolResult":
         """Return a copy that lists files other programs run, with a note for the model."""
         if not made:

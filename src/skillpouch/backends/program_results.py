@@ -58,14 +58,17 @@ _LONGEST_PATH = 512
 _VISIBLE = ("/usr", "/bin", "/lib", "/etc")
 
 
-def result_of(call: ToolCall, ended: Ended, *, before: Before) -> ToolResult:
-    """Return the result of a script: the value that it returned, or what it printed."""
+def result_of(call: ToolCall, ended: Ended, *, before: Before | None) -> ToolResult:
+    """Return the result of a script: the value that it returned, or what it printed.
+
+    `before` is None if the workspace need not be searched for changes: a layer holds them.
+    """
     stdout, stderr = ended.stdout.text, ended.stderr.text
     raw = call.redactor.data(ended.answer)
     # Redacted again, now that JSON escapes are characters: a cut below could split a secret.
     value = call.redactor.value(_returned(raw)) if raw else _printed(stdout, ended.stdout)
     said, is_cut = _said(call, stdout, raw, value)
-    files, complete = changed_files(before)
+    files, complete = ((), True) if before is None else changed_files(before)
     whole = _save(call, raw, value) if is_cut else None
     saved = (ended.stdout.saved_to, ended.stderr.saved_to, whole)
     return ToolResult(

@@ -210,7 +210,7 @@ async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> T
     folder = exchange_folder(call.tool.place, call.terms.workspace)
     with argument_file(folder, delivery) as file:
         command = _command(call, program, delivery, given_variables(call, delivery, file))
-        before = look_at(call.terms.workspace)
+        before = look_at(call.terms.workspace) if call.writes == "direct" else None
         confinement = confinement_of(call, program.visible, folder, program.readable)
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)

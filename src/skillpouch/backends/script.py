@@ -67,7 +67,7 @@ async def _run(
         shared = _shared(script, packages) | skill_variables(call)
         shared |= importable(call.tool.home)
         command = _command(call, script, program, delivery, shared, found)
-        before = look_at(call.terms.workspace)
+        before = look_at(call.terms.workspace) if call.writes == "direct" else None
         programs = (packages.visible if packages else ()) or homes_of(program[0])
         confinement = confinement_of(call, programs, folder)
         call.watch.lap("prepare")

@@ -170,6 +170,8 @@ class Recording:
     def __enter__(self) -> Self:
         shown = self._permit.redactor.value(self._call.said)
         self._number = number = self._recorder.start(self._call.tool, shown, self._permit)
+        if number is not None and number > 0:
+            self._call.record.id = str(number)
         self._above = _running.get()
         _running.set(self._above if number is None else max(number, 0) or None)
         try:

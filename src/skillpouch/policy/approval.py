@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeVar, get_args
 
 from skillpouch.needs import Need
+from skillpouch.results import FileChange
 from skillpouch.runtime.timers import clocks_stopped
 
 Remember = Literal["once", "session", "always"]
@@ -25,7 +26,9 @@ _log = logging.getLogger(__name__)
 class Question:
     """What an approver is shown; the values of secrets are redacted.
 
-    `runs` is exactly what will run: a command line, or the name of a function.
+    `runs` is exactly what will run: a command line, or the name of a function. If it has run, and
+    the question is whether its changes may reach the workspace, `changes` are these, and `diff`
+    shows them, shortened if there is much.
     """
 
     tool: str
@@ -36,6 +39,8 @@ class Question:
     reasons: tuple[str, ...] = ()
     digest: str = ""
     session: str = ""  # the session that makes the call, if there are sessions
+    changes: tuple[FileChange, ...] = ()
+    diff: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

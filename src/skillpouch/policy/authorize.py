@@ -30,9 +30,11 @@ from skillpouch.errors import (
 )
 from skillpouch.needs import Need, needs_no_grant
 from skillpouch.policy.approval import Answer, Approver, Question, ask
+from skillpouch.policy.change_rules import ChangeFacts
 from skillpouch.policy.conditions import readings
 from skillpouch.policy.policy import Policy
 from skillpouch.policy.rules import Decision, Request
+from skillpouch.results import FileChange
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.secrets.sources import Secrets, SecretValues, environment_secrets
@@ -274,6 +276,26 @@ class Authorizer:
             raise _denial(case.tool, decision, answer.reason)
         _refuse_changed(case)
 
+    def judge_changes(self, call: ToolCall, facts: ChangeFacts) -> Decision:
+        """Decide whether what a call did to its workspace may arrive there, without asking."""
+        if not self.policy.minds_changes(facts):
+            return Decision(verdict="allow", reasons=())
+        try:
+            request = self._case(call).request
+        except SkillpouchError as error:  # its skill has changed, or is gone
+            return Decision(verdict="deny", reasons=(str(error),))
+        judged = (
+            self.policy.judge_changes(replace(request, arguments=each), facts)
+            for each in readings(call)
+        )
+        return max(judged, key=lambda decision: _STRICTNESS[decision.verdict])
+
+    async def ask_about_changes(
+        self, call: ToolCall, decision: Decision, changes: tuple[FileChange, ...], diff: str
+    ) -> Answer:
+        """Show somebody what a call changed, and ask whether that may arrive."""
+        return await self._ask(self._case(call), decision, call.said, changes=changes, diff=diff)
+
     def refusal(self, call: ToolCall, error: SkillpouchError) -> Permit:
         """Return the journal's entry for a call that may not run, or cannot be started."""
         decision = "denied" if isinstance(error, CallDeniedError) else "allowed"
@@ -341,7 +363,13 @@ class Authorizer:
         return _said(case, decision) in self._said
 
     async def _ask(
-        self, case: _Case, decision: Decision, said: dict[str, Any], *, runs: str = ""
+        self,
+        case: _Case,
+        decision: Decision,
+        said: dict[str, Any],
+        *,
+        runs: str = "",
+        **changed: Any,
     ) -> Answer:
         # Only granted secrets are looked up, even for redaction.
         redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
@@ -354,6 +382,7 @@ class Authorizer:
             reasons=decision.reasons,
             digest=case.request.digest,
             session=self._session or "",
+            **changed,
         )
         return await ask(self._approver, question, self.policy.answer_seconds)
 

@@ -4,16 +4,15 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast, get_args
+from typing import Any, cast
 
 from skillpouch.errors import CallDeniedError
-from skillpouch.limits import Limits, Writes
+from skillpouch.limits import WAYS, Limits, Writes, check_way
 from skillpouch.policy.patterns import any_fits
 from skillpouch.tools import Tool
 
 LIMITS = tuple(field.name for field in fields(Limits))
 _UNBOUNDED = ("memory_bytes", "open_files", "file_bytes", "cpu_seconds")
-WAYS: tuple[Writes, ...] = get_args(Writes)  # each is tighter than the one before it
 
 
 class OwnersWrites(str):
@@ -27,12 +26,6 @@ def tighter(one: Writes | None, other: Writes | None) -> Writes | None:
     if one is None or other is None:
         return one or other
     return max(one, other, key=WAYS.index)
-
-
-def check_way(value: object) -> None:
-    """Raise ValueError for what is no way of writing; None is that nobody chose one."""
-    if value is not None and value not in WAYS:
-        raise ValueError(f"writes is {value!r}: use {', '.join(map(repr, WAYS))}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,11 +10,11 @@ from typing import Any, Literal, Self, get_args
 
 from skillpouch.calls import ToolCall
 from skillpouch.errors import InvalidArgumentsError, TimeLimitError
-from skillpouch.limits import BASH_SECONDS, PROGRAM_SECONDS, Layer, Limits, Writes
+from skillpouch.limits import BASH_SECONDS, PROGRAM_SECONDS, Layer, Limits, Writes, check_way
 from skillpouch.needs import Need
 from skillpouch.policy.change_rules import ChangeFacts, concerns_about
 from skillpouch.policy.conditions import UNREADABLE, Absent, Condition, Equals, Glob, text_of
-from skillpouch.policy.limit_rules import LimitRule, check_way, way_of
+from skillpouch.policy.limit_rules import LimitRule, way_of
 from skillpouch.policy.patterns import PatternIndex, literally, spellings
 from skillpouch.policy.project import Project
 from skillpouch.policy.rules import Concern, Decision, Mode, Request, Rule, concerns_of, is_trusted

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast, get_args
 
 from skillpouch.errors import PolicyFileError
-from skillpouch.limits import Writes
+from skillpouch.limits import WAYS, Writes
 from skillpouch.policy.change_rules import (
     CHANGE_KEYS,
     CHANGES,
@@ -24,7 +24,7 @@ from skillpouch.policy.conditions import (
     Regex,
     ValueTest,
 )
-from skillpouch.policy.limit_rules import LIMITS, WAYS, LimitRule, wrong_limit
+from skillpouch.policy.limit_rules import LIMITS, LimitRule, wrong_limit
 from skillpouch.policy.patterns import parse_need
 from skillpouch.policy.rules import Example, Rule, RuleError, Verdict
 from skillpouch.policy.toml import (

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from skillpouch.needs import Need
 from skillpouch.policy.approval import Answer, Approver, Question, Remember, in_thread
 from skillpouch.policy.rules import reason_for
+from skillpouch.results import FileChange
 from skillpouch.text import visible
 
 _LONGEST = 2_000
 # What will run is what the question is about: of that, all that somebody can be expected to read.
 _LONGEST_RUNS = 20_000
+_MOST_CHANGES, _MOST_LINES = 20, 200  # of changed files, and of their diff
 
 
 def described(question: Question) -> str:
@@ -30,8 +32,30 @@ def described(question: Question) -> str:
         ("arguments", arguments),
         *(("needs", _need(need)) for need in question.needs),
         *(("because", reason) for reason in dict.fromkeys(question.reasons) if reason not in told),
+        *(("changes", _change(change)) for change in question.changes[:_MOST_CHANGES]),
     ]
-    return "\n".join(f"  {name:<9}  {_shortened(name, visible(text))}" for name, text in facts)
+    if len(question.changes) > _MOST_CHANGES:
+        facts.append(("changes", f"and {len(question.changes) - _MOST_CHANGES:,} more"))
+    lines = [f"  {name:<9}  {_shortened(name, visible(text))}" for name, text in facts]
+    return "\n".join([*lines, *_diff_lines(question.diff)])
+
+
+def _change(change: FileChange) -> str:
+    was = f"{change.old_path} → " if change.old_path else ""
+    size = f", {change.size_before:,} → {change.size:,} bytes" if change.change == "changed" else ""
+    return f"{change.change} {was}{change.path}{size}"
+
+
+def _diff_lines(diff: str) -> list[str]:
+    """Return a diff line by line, with nothing in it that a terminal obeys."""
+    lines = [visible(line) for line in diff.splitlines()]
+    kept, length = list[str](), 0
+    for line in lines:
+        length += len(line)
+        if len(kept) == _MOST_LINES or length > _LONGEST_RUNS:
+            return [*kept, f"  … {len(lines) - len(kept):,} more lines of the diff"]
+        kept.append(f"  {line}")
+    return kept
 
 
 def _need(need: Need) -> str:
@@ -104,7 +128,10 @@ def _ask(device: str, question: Question, over: int) -> Answer:
 def _answer(terminal: _Terminal, question: Question, over: int) -> Answer:
     if select.select([over], [], [], 0)[0]:
         return _LATE
-    terminal.write(f"{described(question)}\nrun it? yes, session, always or no [no] ")
+    # What has changed is approved once: the next call changes something else.
+    can_last = not question.changes
+    asked = "run it? yes, session, always or no" if can_last else "let it arrive? yes or no"
+    terminal.write(f"{described(question)}\n{asked} [no] ")
     if over in select.select([terminal.reading, over], [], [])[0]:
         terminal.write("\nno answer in time: no\n")
         return _LATE
@@ -114,7 +141,7 @@ def _answer(terminal: _Terminal, question: Question, over: int) -> Answer:
         terminal.write("\n")
         line = b""
     remember = _YES.get(line.strip().lower())
-    if remember is None:
+    if remember is None or not (can_last or remember == "once"):
         return Answer(yes=False, reason="somebody at the terminal said no")
     return Answer(yes=True, remember=remember)
 

@@ -16,7 +16,7 @@ from skillpouch.calls import OnOutput
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.folders import SkillTextError
 from skillpouch.environment import another_place, data_directory, state_directory
-from skillpouch.limits import Sandbox
+from skillpouch.limits import Sandbox, Writes
 from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
 from skillpouch.runtime.removal import remove_tree
@@ -112,6 +112,7 @@ class SessionManager:
         telemetry: "Telemetry | None" = None,
         limits: "Limits | None" = None,
         sandbox: Sandbox = "on",
+        writes: Writes | None = None,
         require: Iterable[str] = (),
         read_only: Iterable[str | os.PathLike[str]] | ReadOnly = (),
         on_progress: "OnProgress | None" = None,
@@ -136,6 +137,7 @@ class SessionManager:
             telemetry=telemetry,
             limits=limits,
             sandbox=sandbox,
+            writes=writes,
             require=tuple(require),
             read_only=read_only,
             on_progress=on_progress,

@@ -192,6 +192,32 @@ def made_to_run_later(
     return tuple(sorted(theirs | made - before.keys()))
 
 
+def runs_later(
+    workspace: Path, changed: Iterable[str], before: Mapping[str, int]
+) -> tuple[str, ...]:
+    """Return the files run later among changed ones that have not reached the workspace yet.
+
+    Those in `before` were read-only for the call, unless it was granted them.
+    """
+    new = set(changed)
+    made: set[str] = set()
+    for path in new:
+        fits = _RUNS_LATER.match(path)
+        if fits is not None:
+            made.add(fits.group())
+            continue
+        part = _OF_A_REPOSITORY.match(path)
+        if part is not None and _comes_or_is(workspace, part["home"] + _HEAD, new):
+            paths = (part["home"] + name for name in _OF_GIT)
+            made |= {each for each in paths if _comes_or_is(workspace, each, new)}
+    return tuple(sorted(made - before.keys()))
+
+
+def _comes_or_is(workspace: Path, path: str, new: set[str]) -> bool:
+    is_new = path in new or any(each.startswith(f"{path}/") for each in new)
+    return is_new or os.path.lexists(workspace / path)
+
+
 def _told_by(workspace: Path, path: str, before: Mapping[str, int]) -> set[str]:
     """Return the files that are run later because this one was made or changed."""
     fits = _RUNS_LATER.match(path)

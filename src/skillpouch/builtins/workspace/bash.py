@@ -148,7 +148,7 @@ async def run(call: ToolCall, session: WorkspaceSession) -> ToolResult:
         return await run_in_background(call, session, _start)
     command, note = _command(call, session)
     confinement = confinement_of(call, homes_of(command.argv[0]))
-    before = look_at(call.terms.workspace)
+    before = look_at(call.terms.workspace) if call.writes == "direct" else None
     call.watch.lap("prepare")
     ended = await run_command(command, confinement, call.on_output)
     call.watch.split("run", ended.laps)

@@ -164,7 +164,7 @@ async def _run(call: ToolCall, environments: list[Environment]) -> ToolResult:
     programs = (*visible, *homes_of(command.argv[0]), *homes_of(this_python()), _shell().parent)
     exchange = exchange_folder(call.tool.place, call.terms.workspace)
     confinement = confinement_of(call, tuple(dict.fromkeys(programs)), exchange)
-    before = look_at(call.terms.workspace)
+    before = look_at(call.terms.workspace) if call.writes == "direct" else None
     call.watch.lap("prepare")
     ended = await run_command(command, confinement, call.on_output)
     call.watch.split("run", ended.laps)

@@ -1,0 +1,335 @@
+"""Settles what a call changed: keeps it, has it judged, and applies, stages or refuses it.
+
+Calls that changed nothing never come here. `Settler.settle` does all of it, in this order:
+
+1. Take the layers of the call into a folder of its own: nothing has reached the workspace.
+2. Read exactly what changed, and let the rules of the policy judge it.
+3. Ask the approver, who is shown a diff.
+4. Apply it, keep it as staged, or keep it as refused.
+"""
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import BinaryIO, TypeVar
+
+from skillpouch.calls import Settled, ToolCall
+from skillpouch.environment import state_directory
+from skillpouch.errors import CallDeniedError, SkillpouchError
+from skillpouch.policy.authorize import Authorizer
+from skillpouch.policy.change_rules import ChangeFacts, is_deletion
+from skillpouch.policy.rules import Decision
+from skillpouch.results import Change, ChangedFile, FileChange, ToolResult
+from skillpouch.workspace.change_store import ChangesError, ChangeStore, KeptCall
+from skillpouch.workspace.read_only import runs_later
+from skillpouch.workspace.workspace import changed_file
+
+Value = TypeVar("Value")
+_DIFF_BYTES = 20_000  # for an approver: more is not read
+_MOST_NAMED = 5
+_LARGEST_COMPARED = 8 * 1024 * 1024  # of a file; how much of a larger one is gone is not known
+_LITTLE_ROOM = 256 * 1024 * 1024
+
+
+class WritesUnavailableError(SkillpouchError):
+    """A call cannot write in the way that was asked for; nothing ran."""
+
+    code = "writes_unavailable"
+
+    def __init__(self, tool: str, writes: str, reason: str) -> None:
+        self.tool = tool
+        self.writes = writes
+        self.reason = reason
+        hint = (
+            f'`writes = "direct"` for {tool} in `[[limits]]` of policy.toml lets it write at once'
+        )
+        if writes == "staged":
+            hint = f"ask for 'undoable' instead, where a copy can be made; or {hint}"
+        super().__init__(f"{tool} cannot run with writes={writes!r}: {reason}", hint=hint)
+
+
+class StagedChangesError(CallDeniedError):
+    """Changes of this session wait to be applied, and a new call would not see them."""
+
+    code = "changes_staged"
+
+    def __init__(self, tool: str, ids: Iterable[str]) -> None:
+        self.ids = tuple(ids)
+        named = ", ".join(self.ids[:_MOST_NAMED])
+        super().__init__(
+            f"{tool} does not run: staged changes of this session wait, and it would not see them",
+            hint=f"`skillpouch apply {self.ids[0]}` or `skillpouch discard {self.ids[0]}` first;"
+            f" waiting: {named}",
+            tool=tool,
+        )
+
+
+def check_room() -> None:
+    """Raise StoreFullError if there is no room to keep what a call changes.
+
+    The store looks closely; a look at the disk tells that most calls need not ask it.
+    """
+    directory = state_directory()
+    if directory is None:
+        return
+    try:
+        disk = os.statvfs(directory)
+    except OSError:  # it is made when something is first kept
+        return
+    if disk.f_bavail * disk.f_frsize < _LITTLE_ROOM:
+        ChangeStore().check_room()
+
+
+class Settler:
+    """Settles the calls of one executor."""
+
+    def __init__(self, authorizer: Authorizer, session: str | None) -> None:
+        self._authorizer = authorizer
+        self._session = session or ""
+        self._store: ChangeStore | None = None
+        self._waiting: list[str] = []  # ids of staged calls of this session
+        self._is_searched = False
+
+    @property
+    def store(self) -> ChangeStore:
+        if self._store is None:
+            self._store = ChangeStore()
+        return self._store
+
+    def refuse_while_staged(self, call: ToolCall) -> None:
+        """Refuse a staged call while changes of its session wait, which it would not see.
+
+        Without a session calls are independent of each other: each is staged on its own.
+        """
+        if not self._session:
+            return
+        if not self._is_searched:
+            kept = self.store.calls(workspace=call.terms.workspace, session=self._session)
+            self._waiting = [each.id for each in kept if each.state == "staged"]
+            self._is_searched = True
+        self._waiting = [each for each in self._waiting if self._is_staged(each)]
+        if self._waiting:
+            raise StagedChangesError(call.tool.id, self._waiting)
+
+    def _is_staged(self, call_id: str) -> bool:
+        try:
+            return self.store.get(call_id).state == "staged"
+        except SkillpouchError:
+            return False
+
+    async def settle(self, call: ToolCall, *, may_ask: bool = True) -> Settled:
+        """Settle the layers of a call that has ended, whatever its outcome."""
+        kept, facts, decision = await _to_its_end(lambda: self._judged(call))
+        if not facts.changes:
+            return Settled()
+        try:
+            if decision.verdict == "ask" and may_ask:
+                decision = await self._asked(call, kept, facts, decision)
+        except BaseException:
+            kept.refuse()
+            raise
+        return await _to_its_end(lambda: self._finished(call, kept, facts, decision))
+
+    async def run_copied(
+        self, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]], why: str
+    ) -> ToolResult:
+        """Run a call without a layer that must be undoable: with a copy of its workspace.
+
+        Raises:
+            WritesUnavailableError: it is to be staged, or the workspace is too large.
+        """
+        if call.writes == "staged":
+            raise WritesUnavailableError(call.tool.id, call.writes, why)
+        kept = await _to_its_end(lambda: self._begun(call))
+        try:
+            await _to_its_end(kept.copy_workspace)
+        except ChangesError as error:
+            kept.discard()
+            reason = f"{why}; and {error}"
+            raise WritesUnavailableError(call.tool.id, call.writes, reason) from None
+        try:
+            result = await run(replace(call, writes="direct"))
+        except BaseException:
+            await _to_its_end(kept.take_copy)
+            raise
+        settled = await self._settle_copy(call, kept)
+        protections = {**result.protections, "writes": "copy"}
+        return settled_result(replace(result, protections=protections), call, settled)
+
+    async def _settle_copy(self, call: ToolCall, kept: KeptCall) -> Settled:
+        """Judge what has already arrived; take it back if it is refused."""
+        changes = await _to_its_end(kept.take_copy)
+        if not changes.files:
+            await _to_its_end(kept.discard)
+            return Settled()
+        facts = _facts(call, kept)
+        decision = await _to_its_end(lambda: self._authorizer.judge_changes(call, facts))
+        if decision.verdict == "ask":
+            decision = await self._asked(call, kept, facts, decision)
+        if decision.verdict != "allow":
+            await _to_its_end(lambda: kept.undo() and None)
+            return _settled(kept, facts, "refused", reasons=decision.reasons)
+        return _settled(kept, facts, "applied")
+
+    def _begun(self, call: ToolCall) -> KeptCall:
+        return self.store.begin(
+            call.id,
+            call.terms.workspace,
+            tool=call.tool.id,
+            session=self._session,
+            started_ns=call.record.started_ns,
+        )
+
+    def _judged(self, call: ToolCall) -> tuple[KeptCall, ChangeFacts, Decision]:
+        kept = self._begun(call)
+        kept.take(*call.layers)
+        facts = _facts(call, kept)
+        if not facts.changes:
+            kept.discard()
+            return kept, facts, Decision(verdict="allow", reasons=())
+        return kept, facts, self._authorizer.judge_changes(call, facts)
+
+    async def _asked(
+        self, call: ToolCall, kept: KeptCall, facts: ChangeFacts, decision: Decision
+    ) -> Decision:
+        diff = await _to_its_end(lambda: kept.diff(most_bytes=_DIFF_BYTES))
+        shown = call.redactor.text(diff)
+        changes = tuple(facts.changes)
+        answer = await self._authorizer.ask_about_changes(call, decision, changes, shown)
+        if answer.yes:
+            return replace(decision, verdict="allow")
+        return replace(decision, verdict="deny", reasons=(*decision.reasons, answer.reason))
+
+    def _finished(
+        self, call: ToolCall, kept: KeptCall, facts: ChangeFacts, decision: Decision
+    ) -> Settled:
+        if decision.verdict != "allow":
+            kept.refuse()
+            return _settled(kept, facts, "refused", reasons=decision.reasons)
+        if call.writes == "staged":
+            self._waiting.append(kept.id)
+            return _settled(kept, facts, "staged")
+        outcome = kept.apply()
+        for act in call.when_applied:
+            act()
+        arrived = replace(facts, changes=outcome.changes)
+        return replace(_settled(kept, arrived, "applied"), conflicts=outcome.conflicts)
+
+
+async def _to_its_end(work: Callable[[], Value]) -> Value:
+    """Run blocking work in a thread; if the caller is cancelled, the work is still waited for."""
+    task = asyncio.ensure_future(asyncio.to_thread(work))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # so that asyncio does not report it as never retrieved
+        raise cancelled
+    return task.result()
+
+
+def _facts(call: ToolCall, kept: KeptCall) -> ChangeFacts:
+    changes = kept.changes
+    paths = [each.path for each in changes.files if each.change not in ("deleted", "mode")]
+    later = runs_later(call.terms.workspace, paths, call.run_later or {})
+    return ChangeFacts(
+        changes=changes.files,
+        complete=changes.complete,
+        run_later=later,
+        gone=lambda change: _gone(kept, change),
+    )
+
+
+def _gone(kept: KeptCall, change: FileChange) -> float | None:
+    """Return how much of the content of a file is gone, None if that cannot be told cheaply."""
+    if max(change.size, change.size_before) > _LARGEST_COMPARED:
+        return None
+    old, new = kept.open_old(change), kept.open_new(change)
+    if old is None or new is None:
+        return None if old is None else 1.0
+    with old, new:
+        return share_gone(old, new)
+
+
+def share_gone(old: BinaryIO, new: BinaryIO) -> float:
+    """Return the share of the bytes of `old` in lines that `new` does not have, wherever."""
+    before, after = old.read(_LARGEST_COMPARED), new.read(_LARGEST_COMPARED)
+    if not before or before in after:
+        return 0.0
+    lines = Counter(before.split(b"\n"))
+    lines -= Counter(after.split(b"\n"))
+    lost = sum((len(line) + 1) * count for line, count in lines.items())
+    return min(1.0, lost / (len(before) + 1))
+
+
+def _settled(
+    kept: KeptCall, facts: ChangeFacts, state: str, *, reasons: Iterable[str] = ()
+) -> Settled:
+    return Settled(
+        call_id=kept.id,
+        state=state,
+        changes=tuple(facts.changes),
+        complete=facts.complete,
+        conflicts=tuple(kept.conflicts),
+        run_later=tuple(facts.run_later) if state != "refused" else (),
+        why=tuple(filter(None, reasons)),
+    )
+
+
+def settled_result(result: ToolResult, call: ToolCall, settled: Settled) -> ToolResult:
+    """Return a result with what became of the changes of its call, and notes about it."""
+    result = result.wrote(call.writes)
+    if not settled.state:
+        return result
+    arrived = settled.changes if settled.state == "applied" else ()
+    result = replace(
+        result,
+        changes=settled.changes,
+        conflicts=settled.conflicts,
+        call_id=settled.call_id,
+        files=tuple(_file(change) for change in arrived if change.change != "mode"),
+        files_complete=settled.complete,
+    )
+    if settled.state == "refused":
+        result = replace(result, outcome="denied", code="changes_refused")
+    result = result.with_notes(notes_about(settled))
+    return result.with_run_later(settled.run_later)
+
+
+def notes_about(settled: Settled) -> list[str]:
+    """Return what a model is told about changes that did not all arrive."""
+    call_id, count = settled.call_id, _counted(len(settled.changes), "change")
+    if settled.state == "staged":
+        told = f"note: its {count} are staged, and not yet in the workspace"
+        return [f"{told}: `skillpouch diff {call_id}` shows, `skillpouch apply {call_id}` applies"]
+    if settled.state == "refused":
+        told = f"note: its {count} did not reach the workspace: {'; '.join(settled.why)}"
+        way = f"`skillpouch diff {call_id}` shows, `skillpouch apply {call_id}` applies them"
+        return [f"{told}; they are kept, and the user can get them: {way}"]
+    if not settled.conflicts:
+        return []
+    named = ", ".join(map(str, settled.conflicts[:_MOST_NAMED]))
+    more = len(settled.conflicts) - _MOST_NAMED
+    others = f" and {more:,} more" if more > 0 else ""
+    left = _counted(len(settled.conflicts), "file")
+    told = f"note: {left} changed meanwhile, and were left alone: {named}{others}"
+    return [f"{told}; `skillpouch diff {call_id}` shows what the call made of them"]
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
+
+
+_AS_FILE: dict[str, Change] = {"created": "created", "deleted": "deleted"}
+
+
+def _file(change: FileChange) -> ChangedFile:
+    kind: Change = _AS_FILE.get(change.change, "modified")
+    if is_deletion(change):
+        return changed_file(change.path, 0, "deleted")
+    return changed_file(change.path, change.size, kind)
