@@ -38,7 +38,7 @@ PAGE = [
     for name in line.split()
 ]
 
-MOST_MODULES, MOST_PACKAGES, MOST_FILES, MOST_LINES = 20, 28, 420, 500
+MOST_MODULES, MOST_PACKAGES, MOST_FILES, MOST_LINES = 20, 28, 440, 500
 # Why a file is longer than others; without a line here it is split, or something in it is deleted.
 LONG_FILES: dict[str, str] = {}
 
