@@ -13,6 +13,7 @@ from skillpouch.arguments import (
     check_arguments,
     line_arguments,
     script_arguments,
+    value_problems,
 )
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError, ToolSchemaError
 from skillpouch.functions import tool as tool_of
@@ -467,3 +468,15 @@ def test_a_line_that_does_more_than_run_a_script_shows_its_usage() -> None:
         call_of_line("demo", [script()], "sudo scripts/x.py -i a")
 
     assert caught.value.hint == "usage: scripts/x.py [--in INPUT_FILE] [--no-cache] [--tag TAGS]"
+
+
+def test_a_group_of_arguments_of_which_one_is_required_is_named() -> None:
+    ways = [{"required": ["hook", "input"]}, {"required": ["list"]}]
+    names = ("hook", "input", "list")
+    schema = {
+        "type": "object",
+        "properties": {name: {"type": "string"} for name in names},
+        "allOf": [{"anyOf": ways}],
+    }
+
+    assert value_problems(schema, {"hook": "h"}) == ["one of hook and input, or list is required"]

@@ -265,8 +265,12 @@ def _one_missing(schema: JsonSchema, path: Sequence[str | int]) -> str:
     rules: Any = schema
     for part in path:
         rules = rules[part]
-    names = [rule["required"][0] for rule in rules if len(rule.get("required", ())) == 1]
-    return f"one of {', '.join(names)} is required" if len(names) == len(rules) else ""
+    groups = [rule.get("required", ()) for rule in rules]
+    if not all(groups):
+        return ""
+    names = [" and ".join(group) for group in groups]
+    said = ", or ".join(names) if any(group[1:] for group in groups) else ", ".join(names)
+    return f"one of {said} is required"
 
 
 def value_problems(schema: JsonSchema, value: Any) -> list[str]:

@@ -15,6 +15,8 @@ class CommandParameter:
     argument: ArgvArgument
     schema: JsonSchema
     required: bool = False
+    ends: bool = False  # with it the program ends at once, and needs nothing else
+    unless_ended: bool = False  # required, except with a parameter that ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +90,7 @@ def _interface(path: Path) -> Interface:
     )
     for level, (_, command) in zip(levels, path, strict=True):
         _order(schema, level)
+        _require_unless_ended(schema, level)
         if command.constrain:
             command.constrain(schema, level)
     return Interface(
@@ -96,6 +99,25 @@ def _interface(path: Path) -> Interface:
         input_schema=schema,
         plan=plan,
     )
+
+
+def _require_unless_ended(schema: JsonSchema, level: Sequence[CommandParameter]) -> None:
+    """Add to a schema what a program needs if no parameter is given with which it ends."""
+    needed = [one.name for one in level if one.unless_ended]
+    ending = [
+        {"required": [one.name], "properties": {one.name: {"not": {"const": False}}}}
+        for one in level
+        if one.ends
+    ]
+    if not needed or not ending:
+        return
+    schema.setdefault("allOf", []).append({"anyOf": [{"required": needed}, *ending]})
+    # In words, too: models are not shown such rules.
+    names = " or ".join(one.name for one in level if one.ends)
+    for name in needed:
+        described = schema["properties"][name].get("description", "")
+        said = f"{described} (required, unless {names} is given)".strip()
+        schema["properties"][name]["description"] = said
 
 
 def _order(schema: JsonSchema, level: Sequence[CommandParameter]) -> None:

@@ -3,10 +3,11 @@
 from typing import Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from skillpouch.signatures.argv import words
 from skillpouch.signatures.shell.reading import read_shell
-from skillpouch.signatures.signature import Interface
+from skillpouch.signatures.signature import Interface, says_only_which
 
 SCRIPT = """#!/usr/bin/env bash
 # Render a page.
@@ -239,16 +240,70 @@ def test_sub_commands_beside_which_other_words_mean_something_stay_words(text: s
     assert list(schema_of(text)["properties"]) == ["args"]
 
 
-def test_a_flag_that_ends_the_script_makes_words_optional() -> None:
+def test_words_are_optional_only_with_a_flag_that_ends_the_script() -> None:
     text = loop(
-        '--sample) give "$2"; exit 0 ;;\n-v) V=1; shift ;;\n-*) exit 1 ;;\n*) break ;;',
+        '--sample) give "$2"; exit 0 ;;\n--list) show; exit 0 ;;\n-v) V=1; shift ;;\n'
+        "-*) exit 1 ;;\n*) break ;;",
         '[ $# -eq 2 ] || exit 1\nHOOK="$1"\nINPUT="$2"\nrun "$HOOK" "$INPUT"',
     )
-    plan = interface_of(text).plan or ()
+    schema, plan = schema_of(text), interface_of(text).plan or ()
+    fits = Draft202012Validator(schema).is_valid
+
+    assert "required" not in schema
+    assert schema["dependentRequired"] == {"input": ["hook"]}
+    assert says_only_which(schema["allOf"])
+    described = "(required, unless sample or list is given)"
+    assert schema["properties"]["hook"] == {"type": "string", "description": described}
+    assert [fits(given) for given in ({"sample": "Stop"}, {"list": True})] == [True, True]
+    assert fits({"hook": "h", "input": "i", "v": True})
+    wrong: list[dict[str, object]] = [{}, {"v": True}, {"hook": "h"}, {"list": False}]
+    assert not any(map(fits, wrong))
+    assert words(plan, {"sample": "Stop"}) == ["--sample", "Stop"]
+
+
+def test_a_needed_flag_is_optional_only_with_one_that_ends_the_script() -> None:
+    text = loop(
+        '--list) show; exit 0 ;;\n--out) O="$2"; shift 2 ;;\n*) P="$1"; shift ;;',
+        '[ -z "$O" ] && exit 1\n[ -f "$P" ] || exit 1\nwrite "$O" "$P"',
+        before='O=""\nP=""',
+    )
+    fits = Draft202012Validator(schema_of(text)).is_valid
+
+    assert [fits({"out": "o", "p": "p"}), fits({"list": True})] == [True, True]
+    assert [fits({}), fits({"out": "o"}), fits({"p": "p"})] == [False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("guard", "needed"),
+    [
+        ('[ ! -f "$FILE" ] && exit 1', ["file"]),
+        ('[ ! -f "$FILE" ] && { echo "no $FILE" >&2; exit 2; }', ["file"]),
+        ("[[ ! -d $FILE ]] && exit 1", ["file"]),
+        ('[ -r "$FILE" ] || exit 1', ["file"]),
+        ('test -s "$FILE" || { echo missing; exit 1; }', ["file"]),
+        ('if [ ! -e "$FILE" ]; then echo missing; exit 1; fi', ["file"]),
+        ('if [[ ! -f "$FILE" || ! -d "$OUT" ]]; then exit 1; fi', ["file", "out"]),
+        ('if ! [ -f "$FILE" ]; then exit 1; fi', ["file"]),
+        ("[ ! -f $FILE ] && exit 1", []),  # `[ ! -f ]` is false: bash goes on without a word
+        ('[ ! -f "$FILE" ] && exit 0', []),
+        ('[ ! -f "$FILE" ] && FILE=default', []),
+        ('[ -f "$FILE" ] && exit 1', []),
+        ('if [[ ! -f "$FILE" && ! -d "$OUT" ]]; then exit 1; fi', []),
+        ('[ ! -f "$FILE.txt" ] && exit 1', []),
+    ],
+)
+def test_a_word_is_needed_where_the_script_refuses_to_go_on_without_its_file(
+    guard: str, needed: list[str]
+) -> None:
+    text = f'FILE="$1"\nOUT="$2"\n{guard}\nconvert "$FILE" "$OUT"\n'
+
+    assert schema_of(text).get("required", []) == needed
+
+
+def test_a_file_with_a_default_is_not_needed() -> None:
+    text = 'FILE="${1:-notes.txt}"\n[ ! -f "$FILE" ] && exit 1\nread_notes "$FILE"\n'
 
     assert "required" not in schema_of(text)
-    assert schema_of(text)["dependentRequired"] == {"input": ["hook"]}
-    assert words(plan, {"sample": "Stop"}) == ["--sample", "Stop"]
 
 
 FIRST = 'PAGE="$1"\nshift || true'

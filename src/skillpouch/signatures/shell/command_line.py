@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from skillpouch.signatures.argv import ArgvArgument
@@ -153,23 +154,32 @@ def _parameters(
 ) -> Iterator[CommandParameter]:
     names: set[str] = set()
     ends = any(flag.exits for flag in level.flags)
-    _require_first(level)
+    unless_ended = _require_first(level)
     for number, use in sorted(level.before.items()):
         name = _free(_name(use, number, path, script), names)
-        yield _positional(use, name, script, first=True)
+        one = _positional(use, name, script, first=True)
+        yield replace(one, unless_ended=number in unless_ended)
     for flag in sorted(level.flags, key=lambda flag: flag.exits):
         yield _flag(flag, level, script, _free(_flag_name(flag), names), certain=not ends)
     yield from _words(level, script, path, names)
 
 
-def _require_first(level: CommandWords) -> None:
-    """Require the words before the flags that the script refuses to be without after them."""
+def _require_first(level: CommandWords) -> set[int]:
+    """Require the words before the flags that the script refuses to be without after them.
+
+    Return those that it is refused without only if no flag ends it.
+    """
     changed = {flag.variable for flag in level.flags} | {put.name for put in level.taken}
+    ends = any(flag.exits for flag in level.flags)
+    unless_ended: set[int] = set()
     later = False
-    for _, use in sorted(level.before.items(), reverse=True):
+    for number, use in sorted(level.before.items(), reverse=True):
         own = {name for *_, name in use.names} & (level.needed - changed)
-        needed = bool(own) and not use.default and not any(flag.exits for flag in level.flags)
-        use.required = later = use.required or needed or later
+        needed = bool(own) and not use.default
+        if needed and ends and not use.required:
+            unless_ended.add(number)
+        use.required = later = use.required or (needed and not ends) or later
+    return unless_ended
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -210,7 +220,8 @@ def _flag(
     if flag.kind == "value" and not flag.append and initial and "$" not in initial:
         _add_default(schema, initial)
     alone = sum(flag.variable == other.variable for other in level.flags) == 1
-    needed = flag.kind == "value" and flag.variable in level.needed and alone and certain
+    needed = flag.kind == "value" and flag.variable in level.needed and alone and initial == ""
+    needed = needed and not any(put.name == flag.variable for put in level.taken)
     return CommandParameter(
         name=name,
         argument=ArgvArgument(
@@ -221,7 +232,9 @@ def _flag(
             others=others,
         ),
         schema=schema,
-        required=needed and initial == "" and not any(p.name == flag.variable for p in level.taken),
+        required=needed and certain,
+        ends=flag.exits,
+        unless_ended=needed and not certain,
     )
 
 
@@ -332,13 +345,12 @@ def _words(
         needed = use.required or any(other.required for other in uses[number:])
         use.required = needed and not ends
         name = _free(_name(use, number, path, script), names)
-        yield _positional(use, name, script, level=level)
+        one = _positional(use, name, script, level=level)
+        yield replace(one, unless_ended=needed and ends)
     if rest is not None:
-        yield _list(
-            _free(level.rest_name.lower(), names),
-            level,
-            required=any(use.required for use in beyond) and not ends,
-        )
+        needed = any(use.required for use in beyond)
+        found = _list(_free(level.rest_name.lower(), names), level, required=needed and not ends)
+        yield replace(found, unless_ended=needed and ends)
 
 
 def _list(name: str, level: CommandWords, *, required: bool = False) -> CommandParameter:
@@ -375,9 +387,9 @@ def _taken(level: CommandWords, names: set[str]) -> Iterator[CommandParameter]:
             yield _list(name, level)
             continue
         initial = level.initial.get(put.name, "")
-        required = (
-            put.name in level.needed and initial == "" and not any(f.exits for f in level.flags)
-        )
+        needed = put.name in level.needed and initial == ""
+        ends = any(flag.exits for flag in level.flags)
+        required = needed and not ends
         schema: JsonSchema = {"type": "string"}
         choices = level.choices.get(put.name, ())
         if choices and all(choices) and initial is not None:
@@ -393,4 +405,5 @@ def _taken(level: CommandWords, names: set[str]) -> Iterator[CommandParameter]:
             ),
             schema=schema,
             required=required,
+            unless_ended=needed and ends,
         )

@@ -36,6 +36,12 @@ class IsEmpty(NamedTuple):
     word: ShellWord
 
 
+class IsThere(NamedTuple):
+    """`[ -f "$x" ]`, which no empty word is."""
+
+    word: ShellWord
+
+
 class Counts(NamedTuple):
     """`[ $# -lt 2 ]`."""
 
@@ -75,7 +81,7 @@ class Other(NamedTuple):
     """A condition about something else: it may hold or not."""
 
 
-Condition: TypeAlias = IsEmpty | Counts | IsEqual | Matches | Not | Either | Other | bool
+Condition: TypeAlias = IsEmpty | IsThere | Counts | IsEqual | Matches | Not | Either | Other | bool
 
 HELP_WORDS = frozenset({"help", "-h", "--help", "-help", "-?", "?", "h", "usage", "--usage"})
 _COMPARED = {
@@ -89,6 +95,7 @@ _COMPARED = {
     "==": "==",
     "!=": "!=",
 }
+_FILE_TESTS = [[f"-{letter}"] for letter in "bcdefghkLprSsuwxGO"]
 _SUM = re.compile(r"\s*\$\{?#\}?\s*(?:(<=?|>=?|==|!=)\s*(\d+)\s*)?")
 
 
@@ -124,20 +131,25 @@ def _command(words: tuple[ShellWord, ...]) -> Condition:
     if name == "false":
         return False
     if name == "[" and words[-1].literal == "]":
-        return _expression(words[1:-1])
-    return _expression(words[1:]) if name in ("test", "[[") else Other()
+        return _expression(words[1:-1], splits=True)
+    return _expression(words[1:], splits=name == "test") if name in ("test", "[[") else Other()
 
 
-def _expression(words: tuple[ShellWord, ...]) -> Condition:
+def _expression(words: tuple[ShellWord, ...], *, splits: bool) -> Condition:
+    """Return what a test says; where bash `splits` words, an empty one without quotes is none."""
     operators = [_operator(word) for word in words]
     if "(" in operators or ")" in operators:
         return Other()
     for names, both in ((("||", "-o"), False), (("&&", "-a"), True)):
         at = next((place for place, each in enumerate(operators) if each in names and place), 0)
         if at:
-            return Either(_expression(words[:at]), _expression(words[at + 1 :]), both)
+            first = _expression(words[:at], splits=splits)
+            return Either(first, _expression(words[at + 1 :], splits=splits), both)
     if words and operators[0] == "!":
-        return Not(_expression(words[1:]))
+        return Not(_expression(words[1:], splits=splits))
+    if [*operators[:-1]] in _FILE_TESTS and len(words) > 1:
+        only = words[1].parameter
+        return IsThere(words[1]) if only and (only.quoted or not splits) else Other()
     return _atom(words, operators)
 
 

@@ -11,6 +11,7 @@ from skillpouch.signatures.shell.conditions import (
     Either,
     IsEmpty,
     IsEqual,
+    IsThere,
     Not,
     UnclearWordsError,
     block_exit,
@@ -235,7 +236,7 @@ class WordNotes:
                 self.require_count(Counts(negated, number), view)
             case Counts():
                 self.require_count(condition, view)
-            case IsEmpty(word):
+            case IsEmpty(word) | Not(IsThere(word)):
                 self.require_word(word, view)
             case _:
                 return
