@@ -14,5 +14,5 @@ def test_the_files_on_the_page_are_accepted() -> None:
     )
 
     assert [name for name, _ in blocks] == ["policy.toml", "skillpouch.toml"]
-    assert len(parse_user_policy(blocks[0][1].encode()).rules) == 3
+    assert len(parse_user_policy(blocks[0][1].encode()).rules) == 4
     assert len(parse_project(blocks[1][1].encode()).requests) == 1

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillpouch.policy.approval import Answer, Approver, Question, ask
+    from skillpouch.policy.change_rules import ChangeConditions, ChangeFacts
     from skillpouch.policy.command_test import CommandTest
     from skillpouch.policy.conditions import (
         Absent,
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "approval": ("Answer", "Approver", "Question", "ask"),
+    "change_rules": ("ChangeConditions", "ChangeFacts"),
     "command_test": ("CommandTest",),
     "conditions": ("Absent", "Condition", "Equals", "Glob", "Greater", "Less", "Present", "Regex"),
     "limit_rules": ("LimitRule",),
@@ -35,6 +37,8 @@ __all__ = [
     "Absent",
     "Answer",
     "Approver",
+    "ChangeConditions",
+    "ChangeFacts",
     "CommandTest",
     "Condition",
     "Decision",

@@ -123,14 +123,13 @@ class ChangeConditions:
         return _over(f"replaces more than {share:.0%} of", lost, most)
 
     def _is_here(self, change: FileChange, *, all_of_it: bool) -> bool:
-        if not self.paths:
-            return True
         names = [change.path, *([change.old_path] if change.old_path else [])]
         found = [self._fits(name, all_of_it=all_of_it) for name in names]
         return all(found) if all_of_it else any(found)
 
     def _fits(self, path: str, *, all_of_it: bool) -> bool:
-        return any(_fits_path(pattern, path, all_of_it=all_of_it) for pattern in self.paths)
+        fits = (_fits_path(pattern, path, all_of_it=all_of_it) for pattern in self.paths)
+        return not self.paths or any(fits)
 
 
 CHANGE_KEYS = tuple(field.name for field in fields(ChangeConditions))
