@@ -107,7 +107,7 @@ INSTALLS = {
     '  echo "visit https://lamp.example.org, or run npm install -g other"\n  exit 1\nfi\n',
     "x.py": "import subprocess, sys\n"
     "if subprocess.run(['npm', 'install', 'lamp-of-nowhere'], capture_output=True).returncode:\n"
-    "    sys.exit('Failed to install the lamp')\n",
+    "    sys.exit('Failed to install the lamp. Try: npm install lamp-of-nowhere')\n",
     "x.js": "const { execSync } = require('child_process');\n"
     "try { execSync('npm install lamp-of-nowhere', { stdio: 'ignore' }); }\n"
     "catch { console.error('Failed to install the lamp'); process.exit(1); }\n",
@@ -130,6 +130,7 @@ def test_a_script_that_installs_by_itself_is_told_that_it_had_no_network(
         f" `{trust} --host HOST --root {home.parent}`"
     ) in content.splitlines()
     assert "lamp.example.org" not in content.partition("note:")[2]
+    assert content.count("--package npm:lamp-of-nowhere") == 1
 
 
 def test_a_runner_without_a_network_fails_at_once_and_the_note_names_it(

@@ -105,7 +105,10 @@ def with_notes(
     if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
     if isinstance(call.tool.runs, Script):
-        notes += _of_script(result, call, permit, roots)
+        # What a script installs by itself is often what its output tells to install, too.
+        found = _of_script(result, call, permit, roots)
+        earlier = "\n".join(notes)
+        notes += [note for note in found if note.rpartition(": ")[2] not in earlier]
     if result.outcome == "failed" and _is_command(call):
         notes += _packages(result, call, permit, roots, list(_scripts_named(call)))
         notes += _not_fetched(result, call, roots)
@@ -155,7 +158,7 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     hosts = [host for host in islice(found, _MOST_HOSTS) if _is_its_own(host, call, given)]
     in_code = [] if hosts else list(islice(_hosts_in_code(call), _MOST_HOSTS))
     is_silent = not hosts and (result.is_error or not in_code)
-    if is_silent and (fetching := _fetching(call, roots)):
+    if is_silent and (fetching := _fetching(call, permit, roots)):
         return fetching
     proposed = hosts or in_code or ["HOST"]
     needs = [Need(kind="host", value=host) for host in proposed] + _as_command(call)
@@ -167,19 +170,24 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
 
 
-def _fetching(call: ToolCall, roots: Sequence[str]) -> list[str]:
+def _fetching(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
     """Name what the code of a call installs or fetches by itself, if it does."""
     installed, run = fetched_by_code(call.tool)
     if not installed and not run:
         return []
-    needs = [Need(kind="packages", value=name) for name in installed]
+    given = permit.access.packages
+    needs = [
+        Need(kind="packages", value=name)
+        for name in installed
+        if not any(covers_package(package, name) for package in given)
+    ]
     ways = [needs] if needs else []
     ways.append([Need(kind="host", value="HOST")])
     commands = (trust_command(call.tool.skill, way, roots=roots) for way in ways)
-    given = "the packages, or the host of their registry" if needs else "the host of its registry"
+    asked = "the packages, or the host of their registry" if needs else "the host of its registry"
     runs = ", ".join(f"`{words}`" for words in dict.fromkeys((*installed.values(), *run)))
     said = f"note: its code runs {runs}, and it was not granted any network; the user can grant"
-    return [f"{said} {given}: {' or '.join(f'`{command}`' for command in commands)}"]
+    return [f"{said} {asked}: {' or '.join(f'`{command}`' for command in commands)}"]
 
 
 def _hosts_in_code(call: ToolCall) -> Iterator[str]:
@@ -333,7 +341,8 @@ def _packages(
     told = _told_by_files(call, named, lacking)
     told = [name for name in told if not any(covers_package(package, name) for package in given)]
     if not lacking and not told:
-        is_known = any(covers_package(package, name) for package in given for name in named)
+        names = [*named, *(f"npm:{name}" for name in named)]
+        is_known = any(covers_package(package, name) for package in given for name in names)
         return [_NO_ADVICE] if advice and not is_known else []
     # A package that the files name takes the place of one that is only guessed from an import.
     lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]

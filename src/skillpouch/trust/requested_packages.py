@@ -181,7 +181,10 @@ def installed_in(text: str) -> dict[str, str]:
     return found
 
 
-_RUNNER = re.compile(r"(?:^|[\s(;&|!])((?:npx|bunx|uvx)[ ](?:-\S+[ ])*[\w@][\w@./-]*)")
+_RUNNER = re.compile(
+    r"(?:^|[\s(;&|!])((?:npx|bunx|uvx)[ ](?:-\S+[ ])*[\w@][\w@./-]*"
+    r"|(?:npm|pnpm|yarn)[ ](?:audit|ci|outdated|view)\b)"
+)
 _STARTER = re.compile(r"run|call|check|open|system|exec|spawn|cmd|shell", re.IGNORECASE)
 _JS_COMMAND = re.compile(r"\b(?:exec|spawn)\w*\(\s*[`'\"]([^\n]*)")
 
