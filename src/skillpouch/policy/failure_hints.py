@@ -341,8 +341,8 @@ def _packages(
     told = _told_by_files(call, named, lacking)
     told = [name for name in told if not any(covers_package(package, name) for package in given)]
     if not lacking and not told:
-        names = [*named, *(f"npm:{name}" for name in named)]
-        is_known = any(covers_package(package, name) for package in given for name in names)
+        spelt = [*named, *(f"npm:{name}" for name in named)]
+        is_known = any(covers_package(package, name) for package in given for name in spelt)
         return [_NO_ADVICE] if advice and not is_known else []
     # A package that the files name takes the place of one that is only guessed from an import.
     lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
