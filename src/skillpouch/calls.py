@@ -24,6 +24,7 @@ class Terms:
     """What every call of one executor may use. Nothing runs without the `required` protections."""
 
     workspace: Path
+    session: str | None = None  # the session that calls belong to
     limits: Limits | None = None  # None: the default of the kind of tool
     sandbox: Sandbox = "on"
     required: frozenset[Layer] = frozenset()

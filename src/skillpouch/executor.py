@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from skillpouch.arguments import check_arguments, check_output
 from skillpouch.backends import backend_of
 from skillpouch.backends.delivery import forget_skill
-from skillpouch.builtins.own_tools import workspace_tools
+from skillpouch.builtins.kept_calls import ChangeMethods, ChangeRunner
+from skillpouch.builtins.own_tools import tools_to_undo, workspace_tools
 from skillpouch.calls import (
     OnOutput,
     OnProgress,
@@ -89,12 +90,11 @@ def _may_lack(result: ToolResult, tool: Tool) -> bool:
     return bool(result.protections) and any(part in text for text in said for part in parts)
 
 
-class ToolExecutor(Shared):
+class ToolExecutor(Shared, ChangeMethods):
     """Runs tools, confined. `workspace` is where they may write: the current folder by default.
 
-    The parameters are those of `Controls`, which says what each of them means; `controls` gives
-    all of them at once. `builtins=True` adds Skillpouch's own tools: bash, read, write, edit,
-    grep, glob and ls.
+    The parameters are those of `Controls`; `controls` gives all of them at once. `builtins=True`
+    adds bash, read, write, edit, grep, glob and ls, `undo_tools=True` undo and diff for models.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -116,6 +116,7 @@ class ToolExecutor(Shared):
         on_progress: OnProgress | None = None,
         controls: Controls | None = None,
         builtins: bool = False,
+        undo_tools: bool = False,
     ) -> None:
         given = Controls(
             policy=policy,
@@ -140,9 +141,10 @@ class ToolExecutor(Shared):
         self._in_force = _InForce(self._controls)
         self._last_terms: Terms | None = None
         self._source = _source_of(tools, self)
-        if builtins:
+        own = workspace_tools(self._source) if builtins else []
+        if own := [*own, *(tools_to_undo(self._controls) if undo_tools else ())]:
             # In an overlay, not in the source itself: other executors may share the source.
-            self._source = ToolOverlay(self._source, workspace_tools(self._source), caller=self)
+            self._source = ToolOverlay(self._source, own, caller=self)
         self.skills = ActiveSkills(self._source, forget_skill)
 
     @property
@@ -273,6 +275,9 @@ class ToolExecutor(Shared):
         other.skills = ActiveSkills(other._source, forget_skill)  # noqa: SLF001 - as above
         return other
 
+    def change_runner(self) -> ChangeRunner:
+        return ChangeRunner(self, self._controls)
+
     async def _permit(self, call: ToolCall) -> Permit:
         """Return the permit for a call; a refusal is recorded in the journal, too."""
         authorizer = self._in_force.authorizer
@@ -365,6 +370,7 @@ class ToolExecutor(Shared):
         if last is None or (last.workspace, last.read_only, last.run_later) != seen:
             last = self._last_terms = Terms(
                 workspace=workspace,
+                session=self._controls.session,
                 limits=self._controls.limits,
                 sandbox=self._controls.sandbox,
                 required=self._required | layers_named(policy.require),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from skillpouch.arguments import call_of_line, script_arguments
 from skillpouch.builtins.disclosure.activation import activate
-from skillpouch.builtins.own_tools import authoring_tools, workspace_tools
+from skillpouch.builtins.kept_calls import ChangeMethods, ChangeRunner
+from skillpouch.builtins.own_tools import authoring_tools, tools_to_undo, workspace_tools
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.catalogue import LaterStages, SkillLibrary
 from skillpouch.discovery.index import Index
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class SkillManager:
+class SkillManager(ChangeMethods):
     """Finds the skills below some roots, reads their tools without running them, and calls them.
 
     Later roots override earlier ones. Without roots, the folders in which agents keep skills are
@@ -53,9 +54,10 @@ class SkillManager:
     run_for_skill, which runs commands that the instructions of a skill ask for.
     `define_tools=True` lets agents make tools, and save them in the last root or in `skills`.
     `disclosure=True` adds tools to search and read many skills: activate_skill, read_skill_file
-    and search_tools. `source` finds all tools by name; a ToolExecutor or a SessionManager over the
-    same skills takes it. The other parameters are those of `Controls`, which explains each of
-    them; `controls` passes all of them at once.
+    and search_tools. `undo_tools=True` lets a model undo calls and see what they changed.
+    `source` finds all tools by name; a ToolExecutor or a SessionManager over the same skills takes
+    it. The other parameters are those of `Controls`, which explains each of them; `controls` passes
+    all of them at once.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -80,6 +82,7 @@ class SkillManager:
         builtins: bool = False,
         define_tools: bool = False,
         disclosure: bool = False,
+        undo_tools: bool = False,
     ) -> None:
         named = [*roots] if skills_dir is None else [*roots, skills_dir]
         self.roots = [_absolute(root) for root in named or default_roots()]
@@ -124,7 +127,8 @@ class SkillManager:
                 disclosure=_disclosure_tools,
             ),
         )
-        self.source = ToolOverlay(self._library, caller=caller)
+        undo = tools_to_undo(self._controls) if undo_tools else ()
+        self.source = ToolOverlay(self._library, undo, caller=caller)
         self._library.own = made_once(
             partial(_own_tools, self.source if builtins else None, self if define_tools else None)
         )
@@ -143,6 +147,9 @@ class SkillManager:
     def executor(self) -> "ToolExecutor":
         """The executor that runs every call of these tools."""
         return self._executor
+
+    def change_runner(self) -> ChangeRunner:
+        return self._executor.change_runner()
 
     def kept_in(self, workspace: Path) -> tuple[Path, ...]:
         """Return the folders of skills inside a workspace, which no tool may write."""
@@ -209,10 +216,14 @@ class SkillManager:
         *,
         timeout: float | None = None,
         on_output: "OnOutput | None" = None,
+        writes: Writes | None = None,
     ) -> ToolResult:
-        """Run a tool by id, wire name or bare name, confined, and return what it gave."""
+        """Run a tool by id, wire name or bare name, confined, and return what it gave.
+
+        `writes="staged"` keeps what it changes until you `apply` it: a preview.
+        """
         return self._executor.execute_sync(
-            tool, arguments, stdin, timeout=timeout, on_output=on_output
+            tool, arguments, stdin, timeout=timeout, on_output=on_output, writes=writes
         )
 
     async def acall(
@@ -223,10 +234,11 @@ class SkillManager:
         *,
         timeout: float | None = None,
         on_output: "OnOutput | None" = None,
+        writes: Writes | None = None,
     ) -> ToolResult:
         """Do what `call` does, without blocking the event loop."""
         return await self._executor.execute(
-            tool, arguments, stdin, timeout=timeout, on_output=on_output
+            tool, arguments, stdin, timeout=timeout, on_output=on_output, writes=writes
         )
 
     def call_line(
@@ -237,13 +249,16 @@ class SkillManager:
         *,
         timeout: float | None = None,
         on_output: "OnOutput | None" = None,
+        writes: Writes | None = None,
     ) -> ToolResult:
         """Run a usage line of a skill, such as `python scripts/x.py --in a`, as a typed call.
 
         No shell runs: what is more than a call of one script raises InvalidArgumentsError.
         """
         tool, arguments = call_of_line(skill, self.get_skill_tools(skill), line)
-        return self.call(tool.id, arguments, stdin, timeout=timeout, on_output=on_output)
+        return self.call(
+            tool.id, arguments, stdin, timeout=timeout, on_output=on_output, writes=writes
+        )
 
     async def acall_line(
         self,
@@ -253,11 +268,14 @@ class SkillManager:
         *,
         timeout: float | None = None,
         on_output: "OnOutput | None" = None,
+        writes: Writes | None = None,
     ) -> ToolResult:
         """Do what `call_line` does, without blocking the event loop."""
         tools = await _in_thread(self.get_skill_tools, skill)
         tool, arguments = call_of_line(skill, tools, line)
-        return await self.acall(tool.id, arguments, stdin, timeout=timeout, on_output=on_output)
+        return await self.acall(
+            tool.id, arguments, stdin, timeout=timeout, on_output=on_output, writes=writes
+        )
 
     def execute_skill_script(
         self,

@@ -57,12 +57,18 @@ class FileChange:
     @property
     def facts(self) -> dict[str, Any]:
         """What JSON has of it: path, change and size, and whatever else there is to say."""
+        modes = {"mode": self.mode, "mode_before": self.mode_before}
         rest = {name: getattr(self, name) for name in _FACTS}
-        told = {name: value for name, value in rest.items() if value not in (None, "", 0, False)}
-        return {"path": self.path, "change": self.change, "size": self.size, **told}
+        return {
+            "path": self.path,
+            "change": self.change,
+            "size": self.size,
+            **{name: value for name, value in rest.items() if value},
+            **{name: mode for name, mode in modes.items() if mode is not None},
+        }
 
 
-_FACTS = ("size_before", "old_path", "sha256", "mode", "mode_before", "executable")
+_FACTS = ("size_before", "old_path", "sha256", "executable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@ Otherwise finding and listing skills would take twice as long.
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from skillpouch.controls import Controls
 from skillpouch.tools import Tool
 
 if TYPE_CHECKING:
@@ -27,6 +28,14 @@ def workspace_tools(skills: object | None = None) -> list[Tool]:
     from skillpouch.builtins.workspace.running import built_in_tools
 
     return built_in_tools(skills=skills)
+
+
+def tools_to_undo(controls: Controls) -> list[Tool]:
+    """Return undo and diff, for models whose owner wants it."""
+    from skillpouch.builtins.kept_calls import redactor_of_grants
+    from skillpouch.builtins.undoing import tools_for_models
+
+    return tools_for_models(lambda: redactor_of_grants(controls))
 
 
 def authoring_tools(manager: Manager) -> list[Tool]:

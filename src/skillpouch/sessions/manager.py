@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
+from skillpouch.builtins.kept_calls import DIFF_BYTES, CallReference, KeptChanges
 from skillpouch.calls import OnOutput
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.folders import SkillTextError
@@ -93,7 +94,8 @@ class SessionManager:
     by session: both may be functions of its id. `workspaces` is the folder for new workspaces,
     `directory` the folder for the file of sessions; by default the user's data and state
     directories.
-    `builtins=True` gives each session the built-in tools: bash, read, write, edit, grep, glob, ls.
+    `builtins=True` gives each session the built-in tools: bash, read, write, edit, grep, glob, ls;
+    `undo_tools=True` lets models undo calls of their session.
     The other parameters are those of `Controls`, where each is documented; `controls` passes all of
     them at once, except for the workspace: each session has its own.
     """
@@ -119,6 +121,7 @@ class SessionManager:
         controls: Controls | None = None,
         builtins: bool = False,
         define_tools: bool = False,
+        undo_tools: bool = False,
     ) -> None:
         self._workspaces = None if workspaces is None else Path(workspaces).absolute()
         kept = state_directory() if directory is None else Path(directory).absolute()
@@ -152,6 +155,7 @@ class SessionManager:
             policy=policy or chosen.policy,
             builtins=builtins,
             define_in=self._folders if define_tools else None,
+            undo_tools=undo_tools,
         )
 
     async def create_session(
@@ -214,7 +218,7 @@ class SessionManager:
             return session.problems()
         return session.skills.problems(normalize("NFC", skill_name))
 
-    async def execute(
+    async def execute(  # noqa: PLR0913 - as an executor takes them
         self,
         session_id: str,
         tool: str,
@@ -223,15 +227,69 @@ class SessionManager:
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        writes: Writes | None = None,
     ) -> ToolResult:
         """Run a tool of a session in its workspace; raises and returns what an executor does."""
         session = await self._open(session_id)
         result: ToolResult = await session.run(
             lambda executor: executor.execute(
-                tool, args, stdin, timeout=timeout, on_output=on_output
+                tool, args, stdin, timeout=timeout, on_output=on_output, writes=writes
             )
         )
         return result
+
+    async def undo(
+        self,
+        session_id: str,
+        call: CallReference | None = None,
+        *,
+        calls: int | None = None,
+        everything: bool = False,
+        paths: Iterable[str] = (),
+    ) -> ToolResult:
+        """Take back what a call of the session changed; without one, the last call that did.
+
+        `calls` goes so many calls back, `everything` to its beginning.
+        """
+        whole = session_id if everything else None
+        result: ToolResult = await self.run(
+            session_id,
+            lambda executor: executor.aundo(call, calls=calls, session=whole, paths=paths),
+        )
+        return result
+
+    async def apply(
+        self, session_id: str, call: CallReference, paths: Iterable[str] = ()
+    ) -> ToolResult:
+        """Bring what a staged call of the session changed into its workspace."""
+        result: ToolResult = await self.run(
+            session_id, lambda executor: executor.aapply(call, paths)
+        )
+        return result
+
+    async def discard(self, session_id: str, call: CallReference) -> ToolResult:
+        """Drop what a staged call of the session changed."""
+        result: ToolResult = await self.run(session_id, lambda executor: executor.adiscard(call))
+        return result
+
+    async def diff(
+        self,
+        session_id: str,
+        call: CallReference,
+        *,
+        path: str | None = None,
+        most_bytes: int = DIFF_BYTES,
+    ) -> str:
+        """Return what a call of the session changed as a text diff, without granted secrets."""
+        text: str = await self.run(
+            session_id, lambda executor: executor.adiff(call, path=path, most_bytes=most_bytes)
+        )
+        return text
+
+    async def changes(self, session_id: str) -> list[KeptChanges]:
+        """Return what is kept of the calls of a session, the newest first."""
+        kept: list[KeptChanges] = await self.run(session_id, lambda executor: executor.achanges())
+        return kept
 
     async def run(
         self, session_id: str, start: "Callable[[ToolExecutor], Coroutine[Any, Any, Any]]"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from skillpouch.backends.delivery import forget_skill
 from skillpouch.builtins.authoring.author import Author
 from skillpouch.builtins.authoring.tools import authoring_tools
+from skillpouch.builtins.own_tools import tools_to_undo
 from skillpouch.builtins.workspace.context import WorkspaceSession
 from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.controls import Controls, ReadOnly
@@ -38,7 +39,7 @@ class _Sessions(Protocol):
 class SessionFactory:
     """Holds what all sessions share, and the policies and secrets of each session."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - passed by keyword
         self,
         sessions: _Sessions,
         skills: "SkillManager | ToolSource | Iterable[Tool]",
@@ -47,6 +48,7 @@ class SessionFactory:
         policy: Policy | PolicyOf | None,
         builtins: bool,
         define_in: Path | None,
+        undo_tools: bool,
     ) -> None:
         self._sessions = sessions
         self._shared = _source_of(skills)
@@ -56,6 +58,7 @@ class SessionFactory:
         self._secrets = controls.secrets or environment_secrets
         self._builtins = builtins
         self._define_in = define_in
+        self._undo_tools = undo_tools
         self._policies: dict[str, Policy] = {}
         self._environments: dict[str, Mapping[str, str]] = {}
 
@@ -77,6 +80,7 @@ class SessionFactory:
         """Return a session without any skills yet."""
         memory = WorkspaceSession()
         own = built_in_tools(memory, self._shared) if self._builtins else []
+        own += tools_to_undo(self._controls_of(row)) if self._undo_tools else []
         caller = AwaitedCaller(partial(self._sessions.execute, row.id))
         added = ToolOverlay(self._shared, own, caller=caller, private=True)
         session = Session(row, added, lambda tools: self._executor(tools, row), memory)
@@ -88,15 +92,17 @@ class SessionFactory:
         return session
 
     def _executor(self, added: ToolOverlay, row: Row) -> ToolExecutor:
-        controls = replace(
+        controls = replace(self._controls_of(row), policy=self._policy_of(row))
+        return ToolExecutor(added, controls=controls)
+
+    def _controls_of(self, row: Row) -> Controls:
+        return replace(
             self._controls,
-            policy=self._policy_of(row),
             grants=self._grants,
             secrets=self._secret,
             workspace=row.workspace,
             session=row.id,
         )
-        return ToolExecutor(added, controls=controls)
 
     def _policy_of(self, row: Row) -> Policy:
         own = self._policies.get(row.id)
