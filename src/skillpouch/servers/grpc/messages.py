@@ -4,12 +4,14 @@ import json
 import math
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast, get_args
 
+from skillpouch.builtins.kept_calls import KeptChanges
 from skillpouch.discovery.text_skills.folders import path_in_text
+from skillpouch.limits import Writes
 from skillpouch.policy.policy import Deadline
 from skillpouch.problems import Problem
-from skillpouch.results import ToolResult
+from skillpouch.results import FileChange, ToolResult
 from skillpouch.servers.grpc.statuses import MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.shell.responses import ScriptCall, ToolResponse
@@ -18,6 +20,7 @@ from skillpouch.tools import Tool
 # A tool that runs out of time before the client does can still say what it printed.
 _MOST_SECONDS_TO_ANSWER = 0.5
 _PART_TO_ANSWER = 0.1
+_MOST_CHANGES, _MOST_LISTED = 2_000, 100  # clients take messages of 4 MiB
 
 
 def arguments_of(text: str) -> Any:
@@ -43,19 +46,27 @@ def timeout_of(wanted: float, remaining: float | None) -> float | None:
     return Deadline(min(left, asked or left), asked=asked)
 
 
+def writes_of(wanted: str) -> Writes | None:
+    """Return how a caller wants a call to write; None if the policy decides."""
+    known = get_args(Writes)
+    if wanted and wanted not in known:
+        raise MessageError("writes", f"it is none of {', '.join(known)}")
+    return cast("Writes", wanted) if wanted else None
+
+
 def tool_message(tool: Tool) -> pb.Tool:
     """Return a tool as clients see it."""
     return pb.Tool(
-        id=_text(tool.id),
+        id=text_of(tool.id),
         name=tool.name,
-        skill=_text(tool.skill),
-        description=_text(tool.description),
+        skill=text_of(tool.skill),
+        description=text_of(tool.description),
         input_schema_json=_json(tool.input_schema),
         output_schema_json=_json(tool.output_schema),
         kind=tool.kind,
         effects=tool.effects,
         ready=tool.ready,
-        missing=[_text(each) for each in tool.missing],
+        missing=[text_of(each) for each in tool.missing],
     )
 
 
@@ -66,10 +77,10 @@ def problem_message(problem: Problem, roots: Iterable[Path]) -> pb.Problem:
         path = path.removeprefix(f"{root}/")
         message = message.replace(f"{root}/", "")
     return pb.Problem(
-        path=_text(path),
+        path=text_of(path),
         code=problem.code,
         severity=problem.severity,
-        message=_text(message),
+        message=text_of(message),
         line=problem.line or 0,
     )
 
@@ -77,30 +88,65 @@ def problem_message(problem: Problem, roots: Iterable[Path]) -> pb.Problem:
 def result_message(result: ToolResult) -> pb.ToolResult:
     """Return a result as clients see it; paths of this machine stay here."""
     return pb.ToolResult(
-        tool=_text(result.tool),
+        tool=text_of(result.tool),
         outcome=result.outcome,
         is_error=result.is_error,
-        content=_text(result.content),
+        content=text_of(result.content),
         structured_json=_json(result.structured),
         exit_code=result.exit_code,
-        stdout=_text(result.stdout),
-        stderr=_text(result.stderr),
+        stdout=text_of(result.stdout),
+        stderr=text_of(result.stderr),
         truncated=result.truncated,
         duration_ms=result.duration_ms,
         protections=dict(result.protections),
         code=result.code or "",
         files=[
             pb.ChangedFile(
-                path=_text(file.path), type=file.type, size=file.size, change=file.change
+                path=text_of(file.path), type=file.type, size=file.size, change=file.change
             )
             for file in result.files
         ],
         files_complete=result.files_complete,
-        run_later=map(_text, result.run_later),
+        run_later=map(text_of, result.run_later),
+        writes=result.writes,
+        changes=map(_change_message, result.changes[:_MOST_CHANGES]),
+        changes_total=len(result.changes),
+        conflicts=[
+            pb.Conflict(path=text_of(each.path), reason=text_of(each.reason))
+            for each in result.conflicts
+        ],
+        kept_id=result.call_id,
         attachments=[
-            pb.Attachment(name=_text(each.name), type=each.type, data=each.data)
+            pb.Attachment(name=text_of(each.name), type=each.type, data=each.data)
             for each in result.attachments
         ],
+    )
+
+
+def kept_message(kept: KeptChanges) -> pb.KeptCall:
+    """Return what is kept of a call as clients see it."""
+    return pb.KeptCall(
+        kept_id=kept.id,
+        tool=text_of(kept.tool),
+        state=kept.state,
+        started_ns=kept.started_ns,
+        total=kept.total,
+        changes=map(_change_message, kept.changes[:_MOST_LISTED]),
+        reverses=kept.reverses,
+    )
+
+
+def _change_message(change: FileChange) -> pb.FileChange:
+    return pb.FileChange(
+        path=text_of(change.path),
+        change=change.change,
+        size=change.size,
+        size_before=change.size_before,
+        old_path=text_of(change.old_path),
+        sha256=change.sha256,
+        mode=change.mode,
+        mode_before=change.mode_before,
+        executable=change.executable,
     )
 
 
@@ -108,15 +154,15 @@ def script_message(response: ToolResponse) -> pb.RunScriptResponse:
     """Return what a script gave as clients see it."""
     return pb.RunScriptResponse(
         status=response.status,
-        stdout=_text(response.stdout),
-        stderr=_text(response.stderr),
+        stdout=text_of(response.stdout),
+        stderr=text_of(response.stderr),
         exit_code=response.exit_code,
         result_json=_json(response.result),
         calls=[_call_message(call) for call in response.calls],
-        artifacts=[pb.Artifact(path=_text(a.path), data=a.data) for a in response.artifacts],
+        artifacts=[pb.Artifact(path=text_of(a.path), data=a.data) for a in response.artifacts],
         truncated=response.truncated,
         duration_ms=response.duration_ms,
-        notes=[_text(note) for note in response.notes],
+        notes=[text_of(note) for note in response.notes],
         artifacts_left_out=response.artifacts_left_out,
     )
 
@@ -124,13 +170,13 @@ def script_message(response: ToolResponse) -> pb.RunScriptResponse:
 def _call_message(call: ScriptCall) -> pb.ScriptCall:
     return pb.ScriptCall(
         seq=call.seq,
-        tool=_text(call.tool),
+        tool=text_of(call.tool),
         params_json=_json(dict(call.params)),
         outcome=call.outcome,
         duration_ms=call.duration_ms,
         started_ms=call.started_ms,
         exit_code=call.exit_code,
-        error=_text(call.error),
+        error=text_of(call.error),
     )
 
 
@@ -139,7 +185,7 @@ def _json(value: Any) -> str:
     return "" if value is None else json.dumps(value, default=str)
 
 
-def _text(text: str) -> str:
+def text_of(text: str) -> str:
     """Return text that protobuf takes: a lone surrogate, as in a file name, is not text."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 

@@ -120,6 +120,11 @@ def handlers_of(service: Service) -> Any:
         "StreamTool": service.stream_tool,
         "RunScript": service.run_script,
         "Cancel": service.cancel,
+        "ListChanges": service.list_changes,
+        "DiffCall": service.diff_call,
+        "ApplyCall": service.apply_call,
+        "DiscardCall": service.discard_call,
+        "UndoCalls": service.undo_calls,
     }
     handlers = {name: _handler(name, method) for name, method in methods.items()}
     return grpc.method_handlers_generic_handler(SERVICE, handlers)

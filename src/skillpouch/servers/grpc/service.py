@@ -20,11 +20,14 @@ from skillpouch.servers.admission import Admission
 from skillpouch.servers.faults import fault_of
 from skillpouch.servers.grpc.messages import (
     arguments_of,
+    kept_message,
     problem_message,
     result_message,
     script_message,
+    text_of,
     timeout_of,
     tool_message,
+    writes_of,
 )
 from skillpouch.servers.grpc.statuses import CallCancelledError, CallIdInUseError, MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
@@ -373,6 +376,63 @@ class Service:
         ended = await self.running.cancel(request.session_id, request.call_id)
         return pb.CancelResponse(cancelled=ended)
 
+    async def list_changes(
+        self, request: pb.ListChangesRequest, _context: Context
+    ) -> pb.ListChangesResponse:
+        if request.session_id:
+            kept = await self._sessions.changes(request.session_id)
+        else:
+            kept = await self._manager.achanges()
+        return pb.ListChangesResponse(calls=map(kept_message, kept))
+
+    async def diff_call(
+        self, request: pb.DiffCallRequest, _context: Context
+    ) -> pb.DiffCallResponse:
+        call, path = _named(request), request.path or None
+        if request.session_id:
+            text = await self._sessions.diff(request.session_id, call, path=path)
+        else:
+            text = await self._manager.adiff(call, path=path)
+        return pb.DiffCallResponse(diff=text_of(text))
+
+    async def apply_call(
+        self, request: pb.ApplyCallRequest, _context: Context
+    ) -> pb.ApplyCallResponse:
+        call, session = _named(request), request.session_id
+        async with self._places.taken(session):
+            if session:
+                result = await self._sessions.apply(session, call, request.paths)
+            else:
+                result = await self._manager.aapply(call, request.paths)
+        return pb.ApplyCallResponse(result=result_message(result))
+
+    async def discard_call(
+        self, request: pb.DiscardCallRequest, _context: Context
+    ) -> pb.DiscardCallResponse:
+        call, session = _named(request), request.session_id
+        if session:
+            result = await self._sessions.discard(session, call)
+        else:
+            result = await self._manager.adiscard(call)
+        return pb.DiscardCallResponse(result=result_message(result))
+
+    async def undo_calls(
+        self, request: pb.UndoCallsRequest, _context: Context
+    ) -> pb.UndoCallsResponse:
+        session, call = request.session_id, request.kept_id or None
+        if call and (request.calls or request.whole_session):
+            raise MessageError("kept_id", "it cannot be given with calls or whole_session")
+        if request.whole_session and not session:
+            raise MessageError("session_id", "which session?")
+        said: dict[str, Any] = {"calls": request.calls or None, "paths": request.paths}
+        async with self._places.taken(session):
+            if session:
+                whole = request.whole_session
+                result = await self._sessions.undo(session, call, everything=whole, **said)
+            else:
+                result = await self._manager.aundo(call, **said)
+        return pb.UndoCallsResponse(result=result_message(result))
+
     async def _call(
         self, request: CallRequest, context: Context, on_output: OnOutput | None
     ) -> "ToolResult":
@@ -382,6 +442,7 @@ class Service:
             "stdin": request.stdin if request.HasField("stdin") else None,
             "timeout": timeout,
             "on_output": on_output,
+            "writes": writes_of(request.writes),
         }
 
         async def run() -> "ToolResult":
@@ -409,6 +470,12 @@ class Service:
         except SkillpouchError as error:
             self._metrics.refused(fault_of(error))
             raise
+
+
+def _named(request: pb.DiffCallRequest | pb.ApplyCallRequest | pb.DiscardCallRequest) -> str:
+    if not request.kept_id:
+        raise MessageError("kept_id", "which call?")
+    return request.kept_id
 
 
 async def _write(output: Output, context: Context) -> None:

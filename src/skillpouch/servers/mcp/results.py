@@ -119,6 +119,11 @@ def _is_own_name(path: str) -> bool:
 ERROR_KEY = "skillpouch/error"
 FILES_KEY = "skillpouch/files"
 RUN_LATER_KEY = "skillpouch/run_later"
+WRITES_KEY = "skillpouch/writes"
+CHANGES_KEY = "skillpouch/changes"
+CONFLICTS_KEY = "skillpouch/conflicts"
+CALL_KEY = "skillpouch/call_id"
+_MOST_CHANGES = 500
 
 
 def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> CallToolResult:
@@ -142,6 +147,10 @@ def _meta(result: ToolResult) -> dict[str, Any]:
         ERROR_KEY: (result.code or result.outcome) if result.is_error else "",
         FILES_KEY: files,
         RUN_LATER_KEY: [*result.run_later],
+        CHANGES_KEY: [each.facts for each in result.changes[:_MOST_CHANGES]],
+        CONFLICTS_KEY: [{"path": each.path, "reason": each.reason} for each in result.conflicts],
+        WRITES_KEY: result.writes if result.writes != "direct" else "",
+        CALL_KEY: result.call_id,
     }
     return {key: value for key, value in found.items() if value}
 

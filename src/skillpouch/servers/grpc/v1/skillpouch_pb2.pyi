@@ -150,20 +150,22 @@ class Tool(_message.Message):
     def __init__(self, id: _Optional[str] = ..., name: _Optional[str] = ..., skill: _Optional[str] = ..., description: _Optional[str] = ..., input_schema_json: _Optional[str] = ..., output_schema_json: _Optional[str] = ..., kind: _Optional[str] = ..., effects: _Optional[_Iterable[str]] = ..., ready: bool = ..., missing: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExecuteToolRequest(_message.Message):
-    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "call_id")
+    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "call_id", "writes")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     ARGS_JSON_FIELD_NUMBER: _ClassVar[int]
     STDIN_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     tool: str
     args_json: str
     stdin: bytes
     timeout_seconds: float
     call_id: str
-    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., call_id: _Optional[str] = ...) -> None: ...
+    writes: str
+    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., call_id: _Optional[str] = ..., writes: _Optional[str] = ...) -> None: ...
 
 class ExecuteToolResponse(_message.Message):
     __slots__ = ("result",)
@@ -172,20 +174,22 @@ class ExecuteToolResponse(_message.Message):
     def __init__(self, result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
 
 class StreamToolRequest(_message.Message):
-    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "call_id")
+    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "call_id", "writes")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     ARGS_JSON_FIELD_NUMBER: _ClassVar[int]
     STDIN_FIELD_NUMBER: _ClassVar[int]
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     tool: str
     args_json: str
     stdin: bytes
     timeout_seconds: float
     call_id: str
-    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., call_id: _Optional[str] = ...) -> None: ...
+    writes: str
+    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., call_id: _Optional[str] = ..., writes: _Optional[str] = ...) -> None: ...
 
 class StreamToolResponse(_message.Message):
     __slots__ = ("output", "result")
@@ -214,7 +218,7 @@ class OutputChunk(_message.Message):
     def __init__(self, stream: _Optional[_Union[OutputChunk.Stream, str]] = ..., data: _Optional[bytes] = ..., dropped_bytes: _Optional[int] = ...) -> None: ...
 
 class ToolResult(_message.Message):
-    __slots__ = ("tool", "outcome", "is_error", "content", "structured_json", "exit_code", "stdout", "stderr", "truncated", "duration_ms", "protections", "code", "files", "files_complete", "attachments", "run_later")
+    __slots__ = ("tool", "outcome", "is_error", "content", "structured_json", "exit_code", "stdout", "stderr", "truncated", "duration_ms", "protections", "code", "files", "files_complete", "attachments", "run_later", "writes", "changes", "conflicts", "kept_id", "changes_total")
     class ProtectionsEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -238,6 +242,11 @@ class ToolResult(_message.Message):
     FILES_COMPLETE_FIELD_NUMBER: _ClassVar[int]
     ATTACHMENTS_FIELD_NUMBER: _ClassVar[int]
     RUN_LATER_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    CONFLICTS_FIELD_NUMBER: _ClassVar[int]
+    KEPT_ID_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_TOTAL_FIELD_NUMBER: _ClassVar[int]
     tool: str
     outcome: str
     is_error: bool
@@ -254,7 +263,42 @@ class ToolResult(_message.Message):
     files_complete: bool
     attachments: _containers.RepeatedCompositeFieldContainer[Attachment]
     run_later: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, tool: _Optional[str] = ..., outcome: _Optional[str] = ..., is_error: bool = ..., content: _Optional[str] = ..., structured_json: _Optional[str] = ..., exit_code: _Optional[int] = ..., stdout: _Optional[str] = ..., stderr: _Optional[str] = ..., truncated: bool = ..., duration_ms: _Optional[float] = ..., protections: _Optional[_Mapping[str, str]] = ..., code: _Optional[str] = ..., files: _Optional[_Iterable[_Union[ChangedFile, _Mapping]]] = ..., files_complete: bool = ..., attachments: _Optional[_Iterable[_Union[Attachment, _Mapping]]] = ..., run_later: _Optional[_Iterable[str]] = ...) -> None: ...
+    writes: str
+    changes: _containers.RepeatedCompositeFieldContainer[FileChange]
+    conflicts: _containers.RepeatedCompositeFieldContainer[Conflict]
+    kept_id: str
+    changes_total: int
+    def __init__(self, tool: _Optional[str] = ..., outcome: _Optional[str] = ..., is_error: bool = ..., content: _Optional[str] = ..., structured_json: _Optional[str] = ..., exit_code: _Optional[int] = ..., stdout: _Optional[str] = ..., stderr: _Optional[str] = ..., truncated: bool = ..., duration_ms: _Optional[float] = ..., protections: _Optional[_Mapping[str, str]] = ..., code: _Optional[str] = ..., files: _Optional[_Iterable[_Union[ChangedFile, _Mapping]]] = ..., files_complete: bool = ..., attachments: _Optional[_Iterable[_Union[Attachment, _Mapping]]] = ..., run_later: _Optional[_Iterable[str]] = ..., writes: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[FileChange, _Mapping]]] = ..., conflicts: _Optional[_Iterable[_Union[Conflict, _Mapping]]] = ..., kept_id: _Optional[str] = ..., changes_total: _Optional[int] = ...) -> None: ...
+
+class FileChange(_message.Message):
+    __slots__ = ("path", "change", "size", "size_before", "old_path", "sha256", "mode", "mode_before", "executable")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    OLD_PATH_FIELD_NUMBER: _ClassVar[int]
+    SHA256_FIELD_NUMBER: _ClassVar[int]
+    MODE_FIELD_NUMBER: _ClassVar[int]
+    MODE_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    EXECUTABLE_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    change: str
+    size: int
+    size_before: int
+    old_path: str
+    sha256: str
+    mode: int
+    mode_before: int
+    executable: bool
+    def __init__(self, path: _Optional[str] = ..., change: _Optional[str] = ..., size: _Optional[int] = ..., size_before: _Optional[int] = ..., old_path: _Optional[str] = ..., sha256: _Optional[str] = ..., mode: _Optional[int] = ..., mode_before: _Optional[int] = ..., executable: bool = ...) -> None: ...
+
+class Conflict(_message.Message):
+    __slots__ = ("path", "reason")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    reason: str
+    def __init__(self, path: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
 
 class ChangedFile(_message.Message):
     __slots__ = ("path", "type", "size", "change")
@@ -368,3 +412,99 @@ class CancelResponse(_message.Message):
     CANCELLED_FIELD_NUMBER: _ClassVar[int]
     cancelled: bool
     def __init__(self, cancelled: bool = ...) -> None: ...
+
+class ListChangesRequest(_message.Message):
+    __slots__ = ("session_id",)
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+
+class ListChangesResponse(_message.Message):
+    __slots__ = ("calls",)
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    calls: _containers.RepeatedCompositeFieldContainer[KeptCall]
+    def __init__(self, calls: _Optional[_Iterable[_Union[KeptCall, _Mapping]]] = ...) -> None: ...
+
+class KeptCall(_message.Message):
+    __slots__ = ("kept_id", "tool", "state", "started_ns", "total", "changes", "reverses")
+    KEPT_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    STARTED_NS_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    REVERSES_FIELD_NUMBER: _ClassVar[int]
+    kept_id: str
+    tool: str
+    state: str
+    started_ns: int
+    total: int
+    changes: _containers.RepeatedCompositeFieldContainer[FileChange]
+    reverses: str
+    def __init__(self, kept_id: _Optional[str] = ..., tool: _Optional[str] = ..., state: _Optional[str] = ..., started_ns: _Optional[int] = ..., total: _Optional[int] = ..., changes: _Optional[_Iterable[_Union[FileChange, _Mapping]]] = ..., reverses: _Optional[str] = ...) -> None: ...
+
+class DiffCallRequest(_message.Message):
+    __slots__ = ("session_id", "kept_id", "path")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    KEPT_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    kept_id: str
+    path: str
+    def __init__(self, session_id: _Optional[str] = ..., kept_id: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+
+class DiffCallResponse(_message.Message):
+    __slots__ = ("diff",)
+    DIFF_FIELD_NUMBER: _ClassVar[int]
+    diff: str
+    def __init__(self, diff: _Optional[str] = ...) -> None: ...
+
+class ApplyCallRequest(_message.Message):
+    __slots__ = ("session_id", "kept_id", "paths")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    KEPT_ID_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    kept_id: str
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, session_id: _Optional[str] = ..., kept_id: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ApplyCallResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: ToolResult
+    def __init__(self, result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+
+class DiscardCallRequest(_message.Message):
+    __slots__ = ("session_id", "kept_id")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    KEPT_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    kept_id: str
+    def __init__(self, session_id: _Optional[str] = ..., kept_id: _Optional[str] = ...) -> None: ...
+
+class DiscardCallResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: ToolResult
+    def __init__(self, result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+
+class UndoCallsRequest(_message.Message):
+    __slots__ = ("session_id", "kept_id", "calls", "paths", "whole_session")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    KEPT_ID_FIELD_NUMBER: _ClassVar[int]
+    CALLS_FIELD_NUMBER: _ClassVar[int]
+    PATHS_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_SESSION_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    kept_id: str
+    calls: int
+    paths: _containers.RepeatedScalarFieldContainer[str]
+    whole_session: bool
+    def __init__(self, session_id: _Optional[str] = ..., kept_id: _Optional[str] = ..., calls: _Optional[int] = ..., paths: _Optional[_Iterable[str]] = ..., whole_session: bool = ...) -> None: ...
+
+class UndoCallsResponse(_message.Message):
+    __slots__ = ("result",)
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    result: ToolResult
+    def __init__(self, result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...

@@ -91,6 +91,31 @@ class SkillpouchStub(object):
                 request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelRequest.SerializeToString,
                 response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelResponse.FromString,
                 _registered_method=True)
+        self.ListChanges = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/ListChanges',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListChangesRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListChangesResponse.FromString,
+                _registered_method=True)
+        self.DiffCall = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/DiffCall',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiffCallRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiffCallResponse.FromString,
+                _registered_method=True)
+        self.ApplyCall = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/ApplyCall',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ApplyCallRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ApplyCallResponse.FromString,
+                _registered_method=True)
+        self.DiscardCall = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/DiscardCall',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiscardCallRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiscardCallResponse.FromString,
+                _registered_method=True)
+        self.UndoCalls = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/UndoCalls',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.UndoCallsRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.UndoCallsResponse.FromString,
+                _registered_method=True)
 
 
 class SkillpouchServicer(object):
@@ -171,6 +196,41 @@ class SkillpouchServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListChanges(self, request, context):
+        """What is kept of calls: what waits to be applied, what can be undone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DiffCall(self, request, context):
+        """What one call changed, as a text diff without granted secrets.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ApplyCall(self, request, context):
+        """Brings what a staged call changed into the workspace.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def DiscardCall(self, request, context):
+        """Drops what a staged call changed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def UndoCalls(self, request, context):
+        """Takes back what calls changed; the undo is a call that can be undone.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_SkillpouchServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -228,6 +288,31 @@ def add_SkillpouchServicer_to_server(servicer, server):
                     servicer.Cancel,
                     request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelRequest.FromString,
                     response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelResponse.SerializeToString,
+            ),
+            'ListChanges': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListChanges,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListChangesRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListChangesResponse.SerializeToString,
+            ),
+            'DiffCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiffCall,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiffCallRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiffCallResponse.SerializeToString,
+            ),
+            'ApplyCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyCall,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ApplyCallRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ApplyCallResponse.SerializeToString,
+            ),
+            'DiscardCall': grpc.unary_unary_rpc_method_handler(
+                    servicer.DiscardCall,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiscardCallRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiscardCallResponse.SerializeToString,
+            ),
+            'UndoCalls': grpc.unary_unary_rpc_method_handler(
+                    servicer.UndoCalls,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.UndoCallsRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.UndoCallsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -529,6 +614,141 @@ class Skillpouch(object):
             '/skillpouch.v1.Skillpouch/Cancel',
             skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelRequest.SerializeToString,
             skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListChanges(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/ListChanges',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListChangesRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListChangesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiffCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/DiffCall',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiffCallRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiffCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/ApplyCall',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ApplyCallRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ApplyCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def DiscardCall(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/DiscardCall',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiscardCallRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.DiscardCallResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def UndoCalls(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/UndoCalls',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.UndoCallsRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.UndoCallsResponse.FromString,
             options,
             channel_credentials,
             insecure,
