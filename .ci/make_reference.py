@@ -11,6 +11,7 @@ import click
 
 import skillpouch
 import skillpouch.errors
+from skillpouch.builtins.kept_calls import ChangeMethods
 from skillpouch.cli import cli
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
@@ -90,6 +91,8 @@ _MODULES = {
     "skillpouch.templates": ["ArgvTemplate", "JsonTemplate", "UrlTemplate"],
     "skillpouch.builtins.workspace.running": ["built_in_tools"],
     "skillpouch.builtins.workspace.context": ["WorkspaceSession"],
+    "skillpouch.builtins.kept_calls": ["KeptChanges"],
+    "skillpouch.results": ["FileChange", "Conflict"],
     "skillpouch.builtins.disclosure": ["skills_prompt"],
     "skillpouch.integrations.langchain": [
         *("create_langchain_tools", "get_skill_tools", "SkillpouchMiddleware"),
@@ -162,7 +165,7 @@ def _shown(module: str, name: str, value: Any) -> str:
 
 def _class(name: str, value: type) -> Iterator[str]:
     yield _entry(f"## `{name}`", f"{name}{_signature(value)}", value)
-    for member, raw in vars(value).items():
+    for member, raw in _members(value).items():
         made = raw.__func__ if isinstance(raw, classmethod | staticmethod) else raw
         if member.startswith("_") or not inspect.getdoc(made):
             continue
@@ -171,6 +174,15 @@ def _class(name: str, value: type) -> Iterator[str]:
             yield _entry(f"### `{name}.{member}`", f"{waits}{member}{_signature(made)}", made)
         elif isinstance(made, property) or hasattr(made, "func"):
             yield f"### `{name}.{member}`\n\n{inspect.getdoc(made)}\n"
+
+
+def _members(value: type) -> dict[str, Any]:
+    """Return what a class has of its own, then what it has of the class of methods above it."""
+    inherited = vars(ChangeMethods) if issubclass(value, ChangeMethods) else {}
+    return {
+        **vars(value),
+        **{name: made for name, made in inherited.items() if name not in vars(value)},
+    }
 
 
 def _entry(title: str, code: str, value: Any) -> str:

@@ -20,12 +20,21 @@ _COMMANDS = {
     "check": "Check the skills below PATHS, or in the usual folders.",
     "new": "Write a new skill called NAME into `skills/`, or into the folder you name.",
     "trust": "Show what the skill NAME asks for, and grant it.",
+    "changes": "List the calls that can be applied, discarded or undone here.",
+    "diff": "Show what CALL changed, or would change if it is applied.",
+    "apply": "Bring what the staged CALL changed into the workspace.",
+    "discard": "Drop what the staged CALL changed.",
+    "undo": "Take back what CALL changed; without CALL, the last call that did.",
     "journal": "Show the latest calls, the newest last.",
     "environments": "List the packages that were installed for skills.",
     "doctor": "Show the protections that hold on this machine, interpreters, folders.",
     "mcp": "Show the MCP servers of your mcp.toml, and what they offer.",
     "serve": "Serve tools and skills to agents, until told to stop.",
 }
+
+
+# Commands that share a file, by the name of the file.
+_TOGETHER = dict.fromkeys(("diff", "apply", "discard", "undo", "changes"), "changes")
 
 
 class _LazyGroup(click.Group):
@@ -43,7 +52,9 @@ class _LazyGroup(click.Group):
             return None
         if cmd_name not in _COMMANDS:
             raise click.exceptions.NoSuchCommand(cmd_name, possibilities=_COMMANDS, ctx=ctx)
-        command: click.Command = import_module(f"skillpouch.cli.{cmd_name}_command").command
+        file = import_module(f"skillpouch.cli.{_TOGETHER.get(cmd_name, cmd_name)}_command")
+        name = f"{cmd_name}_command" if cmd_name in _TOGETHER else "command"
+        command: click.Command = getattr(file, name)
         return command
 
 

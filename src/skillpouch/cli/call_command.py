@@ -29,6 +29,7 @@ from skillpouch.tools import Tool
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from skillpouch.limits import Writes
     from skillpouch.policy.approval import Question
 
 
@@ -196,6 +197,7 @@ def _how(result: ToolResult) -> str:
 
 
 _MOST_NAMED = 20  # files, on standard error
+_PREVIEW = "Change nothing yet: show what the call would change, and keep it for `apply`."
 _TIMEOUT = "Time limit, instead of the tool's own: 30 seconds unless it declares another."
 
 
@@ -241,6 +243,7 @@ class _CallCommand(click.Command):
     help="Folder in which the tool works and may write; by default the current one.",
 )
 @click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS)
+@click.option("--preview", is_flag=True, help=_PREVIEW)
 @click.option("--timings", is_flag=True, help="Show where the time of the call went.")
 @common_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -251,6 +254,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     timeout: float | None,
     workspace: Path | None,
     define_tools: bool,
+    preview: bool,
     timings: bool,
     roots: tuple[Path, ...],
     as_json: bool,
@@ -269,6 +273,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
             timeout=timeout,
             workspace=workspace,
             define_tools=define_tools,
+            preview=preview,
             timings=timings,
             roots=roots,
             as_json=as_json,
@@ -303,6 +308,7 @@ def _call(  # noqa: PLR0913 - one parameter per option
     timeout: float | None,
     workspace: Path | None,
     define_tools: bool,
+    preview: bool,
     timings: bool,
     roots: tuple[Path, ...],
     as_json: bool,
@@ -324,12 +330,16 @@ def _call(  # noqa: PLR0913 - one parameter per option
         piped = sys.stdin.buffer.read() if stdin else None
         seconds = None if timeout is None else OwnersTimeout(timeout)
         with shown:
-            result = manager.call(found.id, arguments, piped, timeout=seconds)
+            writes: Writes | None = "staged" if preview else None
+            result = manager.call(found.id, arguments, piped, timeout=seconds, writes=writes)
     whole = watch.timings_of(result) if timings else None
     if as_json:
-        print_json(result_as_dict(result) | ({"timings": dict(whole)} if whole else {}))
+        diff = {"diff": manager.diff(result) if result.call_id else ""} if preview else {}
+        print_json(result_as_dict(result) | diff | ({"timings": dict(whole)} if whole else {}))
     else:
         _print_text(result)
+        if preview:
+            _print_preview(manager, result)
         click.echo(timings_as_text(result, whole) if whole else "", err=True, nl=False)
     if result.is_error:
         raise click.exceptions.Exit(EXIT_FAILED)
@@ -372,6 +382,17 @@ def _arguments(tool: Tool, pairs: tuple[str, ...], text: str | None) -> Any:
 def _split(pair: str) -> tuple[str, str]:
     key, _, value = pair.partition("=")
     return key, value
+
+
+def _print_preview(manager: SkillManager, result: ToolResult) -> None:
+    """Show on standard error what a staged call would change, and the next steps."""
+    call = result.call_id
+    if not call:
+        click.echo("it changes nothing", err=True)
+        return
+    click.echo(manager.diff(result), err=True, nl=False)
+    steps = f"`skillpouch apply {call}` or `skillpouch discard {call}`"
+    click.echo(f"staged as call {call}: {steps}", err=True)
 
 
 def _print_text(result: ToolResult) -> None:

@@ -46,6 +46,7 @@ EXIT_FAILED = 1
 EXIT_WRONG_CALL = 2
 EXIT_DENIED = 3
 EXIT_NOT_STARTED = 4
+_NOT_KEPT = ("changes", "changes_full", "writes_unavailable")
 
 
 def exit_code_of(error: SkillpouchError) -> int:
@@ -55,5 +56,7 @@ def exit_code_of(error: SkillpouchError) -> int:
     if isinstance(
         error, SandboxUnavailableError | CommandStartError | DependencyError | MissingExtraError
     ):
+        return EXIT_NOT_STARTED
+    if error.code in _NOT_KEPT:  # by code: their classes are loaded only where changes are kept
         return EXIT_NOT_STARTED
     return EXIT_WRONG_CALL
