@@ -146,6 +146,24 @@ class ToolCall:
     def is_unconfined(self) -> bool:
         return self.terms.sandbox == "off" or self.access.unconfined
 
+    @property
+    def lacks_layer(self) -> str | None:
+        """Why no layer can hold what this call writes, "" if it makes one itself.
+
+        None for a program in our own sandbox: that depends on the machine and the workspace.
+        """
+        match self.tool.runs:
+            case BuiltIn(name="write" | "edit"):
+                return ""
+            case External():
+                return "it runs in this process"
+            case Hosted():
+                return "another program runs it"
+            case _ if self.is_unconfined:
+                return "it runs unconfined"
+            case _:
+                return None if self.terms.sandbox == "on" else "another sandbox confines it"
+
 
 def may_write(tool: Tool) -> bool:
     """Tell whether a tool may change files of the workspace; requests and functions may not."""
@@ -158,25 +176,6 @@ def may_write(tool: Tool) -> bool:
             return tool.effects != ("read",)
         case _:
             return True
-
-
-def needs_overlay(tool: Tool) -> bool:
-    """Tell whether a tool runs a program, for which only an overlay can make a layer."""
-    is_ours = isinstance(tool.runs, BuiltIn) and tool.runs.name in ("write", "edit")
-    return not is_ours
-
-
-def why_no_layer(call: ToolCall, no_overlay: str) -> str:
-    """Return why a call cannot have a layer over its workspace, "" if it can."""
-    match call.tool.runs:
-        case BuiltIn(name="write" | "edit"):
-            return ""
-        case External():
-            return "it runs in this process"
-        case Hosted():
-            return "another program runs it"
-        case _:
-            return "it runs unconfined" if call.is_unconfined else no_overlay
 
 
 # Takes a call that has ended, with its layers, and returns what became of its changes.

@@ -1,6 +1,5 @@
 """ToolExecutor: finds, checks, authorizes, runs and records a call; every entry point ends here."""
 
-import asyncio
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -23,8 +22,6 @@ from skillpouch.calls import (
     ToolCall,
     interceptors,
     may_write,
-    needs_overlay,
-    why_no_layer,
 )
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.active import ActiveSkills
@@ -36,7 +33,6 @@ from skillpouch.errors import (
     SkillpouchError,
     WorkspaceError,
 )
-from skillpouch.execution.zygote_client import probe
 from skillpouch.journal.journal import Journal, user_journal
 from skillpouch.journal.recording import Recorder
 from skillpouch.journal.telemetry import Telemetry
@@ -206,8 +202,6 @@ class ToolExecutor(Shared, ChangeMethods):
                 tool, kept = self.skills.hold(name, tool)
             try:
                 watch.lap("find the tool")
-                if self._in_force.no_overlay is None and may_write(tool):
-                    await self._in_force.look_at_machine()
                 call = self._call(tool, args, stdin, timeout, on_output, writes, watch)
                 watch.lap("check the arguments")
                 played = interceptors[-1].answer(call) if interceptors else None
@@ -247,7 +241,11 @@ class ToolExecutor(Shared, ChangeMethods):
         if call.writes == "staged":
             in_force.settler.refuse_while_staged(call)
         in_force.check_room()
-        why = why_no_layer(call, in_force.no_overlay or "")
+        why = call.lacks_layer
+        if why is None:
+            from skillpouch.execution.zygote_client import why_no_layer
+
+            why = await why_no_layer(call.terms.workspace)
         if why and call.writes_chosen:
             return await in_force.settler.run_copied(call, self._run, why)
         if why:  # the usual way, which cannot be had
@@ -389,24 +387,13 @@ class _InForce:
 
     def __init__(self, controls: Controls) -> None:
         self._controls = controls
-        # Why calls cannot have a layer over their workspace, "" if they can; None: not tried yet.
-        self.no_overlay = None if controls.sandbox == "on" else "it runs without our own sandbox"
         self._room_until = 0.0
-
-    async def look_at_machine(self) -> None:
-        """Try what this machine can do: once, because it takes long."""
-        machine = await asyncio.to_thread(probe)
-        has_overlay = machine.namespaces and getattr(machine, "overlay", "")
-        reasons = dict(machine.reasons)
-        why = reasons.get("overlay") or reasons.get("namespaces") or "this machine has no overlay"
-        self.no_overlay = "" if has_overlay else why
 
     def way_of(self, tool: Tool, asked: str | None) -> tuple[Writes, bool]:
         """Return how a call of a tool writes, and whether somebody chose that."""
         if not may_write(tool):
             return "direct", False
-        usual: Writes = "direct" if needs_overlay(tool) and self.no_overlay else _USUAL
-        return self.policy.writes_of(tool, self._controls.writes, asked, usual)
+        return self.policy.writes_of(tool, self._controls.writes, asked, _USUAL)
 
     def check_room(self) -> None:
         """Refuse a call whose changes could not be kept; looked at every few seconds."""
@@ -425,7 +412,8 @@ class _InForce:
         return Settler(self.authorizer, self._controls.session)
 
     async def settle(self, call: ToolCall) -> Settled:
-        return await self.settler.settle(call)
+        """Settle what a part of a call changed that outlived it; nobody is there to be asked."""
+        return await self.settler.settle(call, may_ask=False)
 
     async def settled(self, result: ToolResult, call: ToolCall) -> ToolResult:
         """Return a result with what became of what the call changed."""

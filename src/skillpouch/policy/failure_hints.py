@@ -84,6 +84,9 @@ _VARIABLE = re.compile(
     r"(?=[^\n]{0,60}(?:environment|not set|not configured|missing|required|\.env\b))"
 )
 _MOST_VARIABLES = 5
+# How programs report EXDEV: overlayfs without redirects answers so to rename(2) of a folder that
+# existed before, see "redirect_dir" in Documentation/filesystems/overlayfs.rst.
+_NO_RENAME = re.compile(r"[Ii]nvalid cross-device link|EXDEV|cross-device link not permitted")
 _IN_ETC = re.compile(r"/etc/[\w./+@-]*\w")
 
 
@@ -104,6 +107,7 @@ def with_notes(
         notes += _memory(result, call, permit, roots)
     if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
+        notes += _folder_renames(result, call)
     if isinstance(call.tool.runs, Script):
         # What a script installs by itself is often what its output tells to install, too.
         found = _of_script(result, call, permit, roots)
@@ -233,6 +237,17 @@ def _changed_files(
     verb = "was" if len(missed) == 1 else "were"
     said = f"note: {', '.join(missed)} {verb} changed on this machine, so tools do not see it"
     return [f"{said}; the user can grant it: `{command}`"]
+
+
+def _folder_renames(result: ToolResult, call: ToolCall) -> list[str]:
+    """Name the way of writing in which folders can be renamed, if that is what failed."""
+    is_layered = "(overlay)" in result.protections.get("writes", "")
+    if not is_layered or not _NO_RENAME.search(_last_words(result)):
+        return []
+    tools = json.dumps([call.tool.id], ensure_ascii=False)
+    rule = f'`[[limits]]` with `tools = {tools}` and `writes = "direct"` in policy.toml'
+    told = "note: a folder that existed cannot be renamed in one step where changes can be undone"
+    return [f"{told} (`mv` copies it); the user can let it write directly: {rule}"]
 
 
 def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:

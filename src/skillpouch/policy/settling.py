@@ -22,6 +22,7 @@ from skillpouch.policy.authorize import Authorizer
 from skillpouch.policy.change_rules import ChangeFacts, is_deletion
 from skillpouch.policy.rules import Decision
 from skillpouch.results import Change, ChangedFile, FileChange, ToolResult
+from skillpouch.tools import BuiltIn
 from skillpouch.workspace.change_store import ChangesError, ChangeStore, KeptCall
 from skillpouch.workspace.read_only import runs_later
 from skillpouch.workspace.workspace import changed_file
@@ -103,7 +104,8 @@ class Settler:
 
         Without a session calls are independent of each other: each is staged on its own.
         """
-        if not self._session:
+        looks = isinstance(call.tool.runs, BuiltIn) and "job" in call.arguments  # at a job
+        if not self._session or looks:
             return
         if not self._is_searched:
             kept = self.store.calls(workspace=call.terms.workspace, session=self._session)

@@ -3,11 +3,15 @@
 import io
 import os
 import secrets
+import shutil
 import stat
-from collections.abc import Iterable, Iterator
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from skillpouch.errors import ToolFaultError, nearest
 from skillpouch.untrusted_files import ResolvedPath, find_place
@@ -49,9 +53,20 @@ class WorkspaceFiles:
 
     def __init__(self, root: Path, read_only: Iterable[Path] = ()) -> None:
         self.root = root
+        self._layers: tuple[Path, list[Path]] | None = None
         kept = [root if root.is_relative_to(folder) else folder for folder in read_only]
         inside = [folder for folder in kept if folder.is_relative_to(root)]
         self._read_only = tuple(folder.relative_to(root).as_posix() for folder in inside)
+
+    def into(self, folder: Path, layers: list[Path]) -> "WorkspaceFiles":
+        """Return the same files; what is written goes to a layer over them, made in `folder`.
+
+        A layer has the form of the upper folder of an overlay; `layers` gets each that is complete.
+        Files are read as they are below.
+        """
+        other = copy(self)
+        other._layers = (folder, layers)  # noqa: SLF001 - it is one of us
+        return other
 
     @contextmanager
     def reading(self, path: str) -> Iterator[OpenFile]:
@@ -93,7 +108,10 @@ class WorkspaceFiles:
             before = place.status
             if expected is not None and (before is None or stamp_of(before) != expected):
                 raise changed(path)
-            after = _replace(place, data, before)
+            if self._layers is None:
+                after = _replace(place, data, before)
+            else:
+                after = self._in_layer(place, lambda file: file.write(data))
             return Written(
                 path=place.relative,
                 size=len(data),
@@ -105,12 +123,10 @@ class WorkspaceFiles:
         """Add to the end of a file; create it if it does not exist."""
         with self._writing(path) as place:
             created = place.status is None
-            flags = _NEW if created else _APPEND
-            descriptor = os.open(place.name, flags, 0o666, dir_fd=place.folder)
-            with open(descriptor, "ab") as file:
-                file.write(data)
-                file.flush()
-                status = os.fstat(descriptor)
+            if self._layers is None:
+                status = _append(place, data)
+            else:
+                status = self._in_layer(place, lambda file: _copy_and_append(place, data, file))
             size, stamp = status.st_size, stamp_of(status)
             return Written(path=place.relative, size=size, created=created, stamp=stamp)
 
@@ -120,13 +136,37 @@ class WorkspaceFiles:
             self._refuse_read_only(place, path)
             made: list[int] = []
             try:
-                _make_folders(place, made)
+                if self._layers is None:
+                    _make_folders(place, made)
                 if place.status is not None:
                     _require_file(place, path)
                 yield place
             finally:
                 for folder in made:
                     os.close(folder)
+
+    def _in_layer(self, place: ResolvedPath, fill: Callable[[BinaryIO], object]) -> os.stat_result:
+        """Make a layer with one file, in folders like those of the workspace."""
+        assert self._layers is not None
+        within, layers = self._layers
+        layer = folder = Path(tempfile.mkdtemp(prefix="layer-", dir=within))
+        below = self.root
+        _keep_folder(below, folder)
+        *above, name = place.relative.split("/")
+        for each in above:
+            folder, below = folder / each, below / each
+            folder.mkdir()
+            if below.is_dir():
+                _keep_folder(below, folder)
+        descriptor = os.open(folder / name, _NEW, 0o666)
+        with open(descriptor, "wb") as file:
+            fill(file)
+            file.flush()
+            if place.status is not None:
+                _keep_owner_and_mode(descriptor, place.status)
+            made = os.fstat(descriptor)
+        layers.append(layer)
+        return made
 
     def _refuse_read_only(self, place: ResolvedPath, path: str) -> None:
         real = f"{place.relative}/"
@@ -185,6 +225,36 @@ def _make_folders(place: ResolvedPath, made: list[int]) -> None:
         place.folder = made[-1]
         place.above = (*place.above, folder)
     place.name, place.missing = name, ()
+
+
+def _append(place: ResolvedPath, data: bytes) -> os.stat_result:
+    flags = _NEW if place.status is None else _APPEND
+    descriptor = os.open(place.name, flags, 0o666, dir_fd=place.folder)
+    with open(descriptor, "ab") as file:
+        file.write(data)
+        file.flush()
+        return os.fstat(descriptor)
+
+
+def _copy_and_append(place: ResolvedPath, data: bytes, file: BinaryIO) -> None:
+    if place.status is not None:
+        descriptor = os.open(place.name, _READ, dir_fd=place.folder)
+        with open(descriptor, "rb") as old:
+            shutil.copyfileobj(old, file)
+    file.write(data)
+
+
+def _keep_folder(below: Path, folder: Path) -> None:
+    """Give a folder of a layer what the folder below it has: only a difference is a change."""
+    status = below.stat()
+    with suppress(OSError):
+        for name in os.listxattr(below):
+            os.setxattr(folder, name, os.getxattr(below, name))
+    with suppress(PermissionError):
+        os.chown(folder, status.st_uid, status.st_gid)
+    # Writable for this process: the owner's own bits are enough to fill it.
+    folder.chmod(stat.S_IMODE(status.st_mode))
+    os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def _replace(place: ResolvedPath, data: bytes, before: os.stat_result | None) -> os.stat_result:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ from skillpouch.builtins.workspace.context import (
     text,
 )
 from skillpouch.builtins.workspace.jobs import Look, Made
-from skillpouch.calls import ToolCall
+from skillpouch.calls import Settled, ToolCall
 from skillpouch.environment import base_environment
 from skillpouch.errors import (
     CallDeniedError,
@@ -54,12 +55,14 @@ async def run_in_background(
 async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command) -> ToolResult:
     seconds = min(session.jobs.seconds, call.limits.timeout_seconds)
     limits = replace(command.limits, timeout_seconds=seconds)
-    command = replace(command, limits=limits, background=True)
+    own = replace(call, layers=[])  # it outlives the call, and so does its layer
+    command = replace(command, limits=limits, background=True, layers=own.layers)
     confinement = confinement_of(call, homes_of(command.argv[0]))
     job = await session.jobs.start(
         call.arguments["command"],
         lambda take: run_command(command, confinement, take),
-        _made_since_now(call),
+        _made_since_now(call) if call.writes == "direct" else tuple,
+        partial(_settle_job, own),
     )
     return ToolResult(
         tool=call.tool.id,
@@ -69,6 +72,10 @@ async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command
         exit_code=0,
         stdout=json_text({"job": job, "running": True}),
     )
+
+
+async def _settle_job(call: ToolCall) -> Settled:
+    return await call.settle(call) if call.settle and call.layers else Settled()
 
 
 def _made_since_now(call: ToolCall) -> Made:
@@ -90,7 +97,7 @@ def _result(call: ToolCall, look: Look) -> ToolResult:
     if not look.is_running and look.outcome not in ("ok", "cancelled"):
         outcome = "failed"
     text = call.redactor.text(look.text)
-    return ToolResult(
+    result = ToolResult(
         tool=call.tool.id,
         outcome=outcome,
         content=clean("\n".join(filter(None, (text.removesuffix("\n"), f"[{look.id}: {state}]")))),
@@ -98,6 +105,16 @@ def _result(call: ToolCall, look: Look) -> ToolResult:
         exit_code=look.exit_code if not look.is_running else 0,
         stdout=text,
     ).with_run_later(look.run_later)
+    settled = look.settled
+    if settled is None or not settled.state:
+        return result
+    # Imported here: most commands change nothing in the background.
+    from skillpouch.policy.settling import notes_about
+
+    result = replace(
+        result, changes=settled.changes, conflicts=settled.conflicts, call_id=settled.call_id
+    )
+    return result.with_notes(notes_about(settled)).with_run_later(settled.run_later)
 
 
 def _ended(look: Look) -> str:

@@ -3,11 +3,13 @@
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from skillpouch.backends.delivery import process_folder
 from skillpouch.builtins.workspace.jobs import Jobs
 from skillpouch.calls import Terms, ToolCall
 from skillpouch.errors import ToolFaultError
@@ -16,7 +18,7 @@ from skillpouch.results import Attachment, ChangedFile
 from skillpouch.runtime.memoize import BoundedCache, Shared
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Effect, Tool
-from skillpouch.workspace.files import Stamp, WorkspaceFiles
+from skillpouch.workspace.files import Stamp, WorkspaceFiles, Written, stamp_of
 from skillpouch.workspace.read_only import kept_folders, run_later
 
 
@@ -115,6 +117,27 @@ class WorkspaceSession(Shared):
 def files_of(call: ToolCall) -> WorkspaceFiles:
     """Return the files that a call may open; skills and our own Python are read-only."""
     return _files_of(call.terms, call.access.writable)
+
+
+def files_to_write(call: ToolCall) -> WorkspaceFiles:
+    """Return the files that a call may open; what it writes goes to a layer, unless directly."""
+    if call.writes == "direct":
+        return files_of(call)
+    return files_of(call).into(process_folder(), call.layers)
+
+
+def remember_written(call: ToolCall, session: "WorkspaceSession", written: Written) -> None:
+    """Remember the state of a file that a call has written, once it has reached the workspace."""
+    workspace, path = call.terms.workspace, written.path
+    if call.writes == "direct":
+        session.saw(workspace, path, written.stamp)
+        return
+
+    def look() -> None:
+        with suppress(OSError):
+            session.saw(workspace, path, stamp_of((workspace / path).lstat()))
+
+    call.when_applied.append(look)
 
 
 @lru_cache(maxsize=256)

@@ -11,7 +11,9 @@ from skillpouch.builtins.workspace.context import (
     ToolAnswer,
     WorkspaceSession,
     files_of,
+    files_to_write,
     number,
+    remember_written,
     switch,
     text,
 )
@@ -198,8 +200,8 @@ def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
     if arguments.get("dry_run", False):
         return ToolAnswer(text=f"{path} would change:\n{diff}", structured=facts)
     data = apply(stored, changes)
-    written = files_of(call).replace(path, data, expected=opened.stamp)
-    session.saw(call.terms.workspace, written.path, written.stamp)
+    written = files_to_write(call).replace(path, data, expected=opened.stamp)
+    remember_written(call, session, written)
     times = "" if len(changes) == 1 else f" in {len(changes):,} places"
     return ToolAnswer(
         text=f"changed {path}{times}:\n{diff}",

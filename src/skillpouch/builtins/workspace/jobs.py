@@ -4,10 +4,11 @@ import asyncio
 import itertools
 import os
 import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
+from skillpouch.calls import Settled
 from skillpouch.errors import ToolFaultError
 from skillpouch.execution.command import Ended
 from skillpouch.runtime.loop_thread import run_on_thread
@@ -17,6 +18,7 @@ _KEEP_BYTES = 100_000
 
 # New files since the last call that other programs may run later.
 Made = Callable[[], tuple[str, ...]]
+SettleJob = Callable[[], Awaitable[Settled]]  # what it changed, once it has ended
 Start = Callable[[Callable[[Literal["stdout", "stderr"], bytes], None]], Coroutine[Any, Any, Ended]]
 
 
@@ -31,6 +33,15 @@ class BackgroundJob:
     owner: int = field(default_factory=os.getpid)
     unread: bytearray = field(default_factory=bytearray)
     left_out: int = 0
+    settled: Settled | None = None  # what became of its changes, until somebody was told
+
+    async def run(self, run: Start, settle: SettleJob | None) -> Ended:
+        """Run to the end, however that comes, and settle what was changed."""
+        try:
+            return await run(self.take)
+        finally:
+            if settle is not None:
+                self.settled = await settle()
 
     def take(self, _: Literal["stdout", "stderr"], piece: bytes) -> None:
         """Keep the end of the output that was not read yet."""
@@ -56,6 +67,7 @@ class Look:
     exit_code: int | None = None
     outcome: str = ""
     run_later: tuple[str, ...] = ()
+    settled: Settled | None = None
 
 
 class Jobs:
@@ -69,9 +81,11 @@ class Jobs:
         # A function, not a method: the finalizer must not keep this object alive.
         self._finalizer = weakref.finalize(self, _end_all, self._jobs)
 
-    async def start(self, command: str, run: Start, made: Made = tuple) -> str:
+    async def start(
+        self, command: str, run: Start, made: Made = tuple, settle: SettleJob | None = None
+    ) -> str:
         """Start a command and return the id of its job."""
-        return await run_on_thread(self._start(command, run, made))
+        return await run_on_thread(self._start(command, run, made, settle))
 
     async def look(self, job_id: str, wait_seconds: float) -> Look:
         """Return the new output; wait for the end of the job, at most `wait_seconds`."""
@@ -93,14 +107,14 @@ class Jobs:
         for job_id in [job.id for job in self._jobs.values() if job.is_running]:
             await self._end(job_id)
 
-    async def _start(self, command: str, run: Start, made: Made) -> str:
+    async def _start(self, command: str, run: Start, made: Made, settle: SettleJob | None) -> str:
         running = [job.id for job in self._jobs.values() if job.is_running]
         if len(running) >= self.most:
             hint = f"end one of them: {', '.join(running)}"
             raise ToolFaultError("conflict", f"{self.most} jobs are running already", hint=hint)
         self._forget_old()
         job = BackgroundJob(f"job-{next(self._numbers)}", command, made)
-        job.task = asyncio.get_running_loop().create_task(run(job.take))
+        job.task = asyncio.get_running_loop().create_task(job.run(run, settle))
         job.task.add_done_callback(_notice)
         self._jobs[job.id] = job
         return job.id
@@ -144,7 +158,8 @@ def _look_at(job: BackgroundJob) -> Look:
     if running or job.task is None:
         return look
     exit_code, outcome = _ending(job.task)
-    return replace(look, exit_code=exit_code, outcome=outcome)
+    settled, job.settled = job.settled, None
+    return replace(look, exit_code=exit_code, outcome=outcome, settled=settled)
 
 
 def _ending(task: "asyncio.Task[Ended]") -> tuple[int | None, str]:

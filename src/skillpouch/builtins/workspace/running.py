@@ -96,11 +96,15 @@ def _answered(call: ToolCall, answer: ToolAnswer, ended: Ended | None = None) ->
         exit_code=0,
         stdout=kept.text,
         truncated=answer.truncated or kept.truncated,
-        protections=_HELD_BY if ended is None else ended.protections,
+        protections=_held_by(call) if ended is None else ended.protections,
         files=answer.files,
         attachments=answer.attachments,
         timeout_seconds=call.limits.timeout_seconds,
     )
+
+
+def _held_by(call: ToolCall) -> dict[str, str]:
+    return _HELD_BY if call.writes == "direct" else {**_HELD_BY, "writes": "layer"}
 
 
 def _data(answer: ToolAnswer) -> str:

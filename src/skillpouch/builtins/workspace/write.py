@@ -7,6 +7,8 @@ from skillpouch.builtins.workspace.context import (
     ToolAnswer,
     WorkspaceSession,
     files_of,
+    files_to_write,
+    remember_written,
     switch,
     text,
 )
@@ -40,7 +42,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
     path, data = arguments["file_path"], arguments["content"].encode()
     appends = arguments.get("append", False)
     written = _append(call, data) if appends else _replace(call, data)
-    session.saw(call.terms.workspace, written.path, written.stamp)
+    remember_written(call, session, written)
     verb = "created" if written.created else "added to" if appends else "replaced"
     facts = {"path": written.path, "bytes": len(data), "created": written.created}
     return ToolAnswer(
@@ -55,12 +57,12 @@ def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
 def _append(call: ToolCall, data: bytes) -> Written:
     if "expected_sha256" in call.arguments:
         raise ToolFaultError("invalid_argument", "give `append` or `expected_sha256`, not both")
-    return files_of(call).append(call.arguments["file_path"], data)
+    return files_to_write(call).append(call.arguments["file_path"], data)
 
 
 def _replace(call: ToolCall, data: bytes) -> Written:
     expected = _expected(call)
-    return files_of(call).replace(call.arguments["file_path"], data, expected=expected)
+    return files_to_write(call).replace(call.arguments["file_path"], data, expected=expected)
 
 
 def _expected(call: ToolCall) -> Stamp | None:

@@ -90,6 +90,9 @@ def _request(question: Question) -> dict[str, Any]:
     """Return a question in the form that user interfaces for LangChain know, and all its facts."""
     needs = [{"kind": need.kind, "value": need.value} for need in question.needs]
     description = [f"{question.tool} runs {question.runs}", *question.reasons]
+    if question.diff:
+        description = [f"{question.tool} ran, and would change this", *question.reasons]
+        description.append(question.diff)
     return {
         "action_requests": [
             {
