@@ -20,9 +20,8 @@ from skillpouch.trust.grants import Grants
 from skillpouch.workspace.change_store import ChangeStore
 from tests.conftest import WriteSkill
 
-pytestmark = pytest.mark.skipif(
-    not getattr(probe(), "overlay", ""), reason="this machine has no overlay"
-)
+OVERLAY = getattr(probe(), "overlay", "")
+pytestmark = pytest.mark.skipif(not OVERLAY, reason="this machine has no overlay")
 
 MakeManager = Callable[..., SkillManager]
 SCRIPTS = {
