@@ -1,15 +1,58 @@
 """Keeps what calls changed, so that it can be applied, undone or discarded later."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+import errno
+import json
+import os
+import re
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
+from skillpouch.environment import another_place, state_directory
 from skillpouch.errors import SkillpouchError
-from skillpouch.results import Conflict, FileChange
-from skillpouch.workspace.changes import Changes
+from skillpouch.runtime.removal import remove_tree
+from skillpouch.untrusted_files import open_plain
+from skillpouch.workspace.call_folder import (
+    ACTIVE,
+    FACTS,
+    ChangesError,
+    ChangeStateError,
+    KeptFacts,
+    KeptState,
+    UnknownCallError,
+    boot_id,
+    lock_call,
+    read_facts,
+)
+from skillpouch.workspace.changes import CallChanges
+from skillpouch.workspace.kept_call import ChangeOutcome, KeptCall, KeptUndo
 
-KeptState = Literal["running", "staged", "applied", "undone", "discarded", "refused"]
+__all__ = [
+    "CallChanges",
+    "ChangeOutcome",
+    "ChangeRetention",
+    "ChangeStateError",
+    "ChangeStore",
+    "ChangesError",
+    "KeptCall",
+    "KeptState",
+    "KeptUndo",
+    "StoreFullError",
+    "UnknownCallError",
+]
+
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
+_USAGE, _PRUNED, _REMOVED = ".usage", ".pruned", ".removed-"
+_DAY_NS = 24 * 3600 * 10**9
+_MARGIN = 64 * 1024 * 1024  # free space that a call may need for what it changes
+_OVERHEAD = 16 * 1024  # the files and folders of a call, besides its content
+_ENOUGH = 0.9  # prune to this share of the limit, so that the next call does not start again
+
+# Folders in which this process has repaired what others left; by process, for a fork.
+_recovered: set[tuple[int, str]] = set()
 
 
 class StoreFullError(SkillpouchError):
@@ -18,87 +61,15 @@ class StoreFullError(SkillpouchError):
     code: ClassVar[str] = "changes_full"
 
 
-class UnknownCallError(SkillpouchError):
-    """No changes are kept of a call of this id."""
-
-    code: ClassVar[str] = "unknown_call"
-
-
-class ChangesError(SkillpouchError):
-    """Changes that cannot be applied, undone or kept; the workspace is as it was before."""
-
-    code: ClassVar[str] = "changes"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRetention:
-    """How long and how much is kept; the oldest calls are removed first, staged ones last."""
+    """How long and how much is kept; the oldest calls are removed first.
+
+    What is staged or refused is removed with age only.
+    """
 
     days: float = 30
     megabytes: float = 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeOutcome:
-    """What was done to the workspace, and what was left alone."""
-
-    changes: tuple[FileChange, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
-
-
-class KeptCall:
-    """What one call changed, in a folder of its own: `running` until a layer is taken.
-
-    Facts: `id`, `tool`, `session`, `workspace`, `started_ns`, `state`, `changes`, `conflicts`;
-    `reverses` is the id of the call that this one undid, if it is an undo.
-    """
-
-    id: str
-    tool: str
-    session: str
-    workspace: Path
-    started_ns: int
-    state: KeptState
-    reverses: str
-    changes: Changes
-    conflicts: tuple[Conflict, ...]
-
-    def take(self, *layers: Path) -> Changes:
-        """Adopt the upper folders of a call that has ended, and read what they change.
-
-        Afterwards the state is `staged`: durable, and nothing has reached the workspace.
-        """
-        raise NotImplementedError
-
-    def apply(self, only: Iterable[str] | None = None) -> ChangeOutcome:
-        """Bring the changes into the workspace: all, or those of these paths of `changes`.
-
-        Also applies again what was undone.
-        """
-        raise NotImplementedError
-
-    def undo(self, only: Iterable[str] | None = None, *, as_id: str = "") -> "KeptUndo":
-        """Restore what was there before; the undo is a kept call of its own, under `as_id`."""
-        raise NotImplementedError
-
-    def refuse(self) -> None:
-        """Keep the changes, which no rule and nobody approved, for whoever asks for them."""
-        raise NotImplementedError
-
-    def discard(self) -> None:
-        """Remove the changes for good. What was applied stays in the workspace."""
-        raise NotImplementedError
-
-    def diff(self, *, most_bytes: int, path: str | None = None) -> str:
-        """Return a text diff; binary and large files by size and hash. Not redacted."""
-        raise NotImplementedError
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeptUndo(ChangeOutcome):
-    """What an undo did; `call` is the undo itself, which can be undone."""
-
-    call: KeptCall
 
 
 class ChangeStore:
@@ -107,34 +78,261 @@ class ChangeStore:
     def __init__(
         self, directory: Path | None = None, *, retention: ChangeRetention | None = None
     ) -> None:
-        raise NotImplementedError
+        if directory is None:
+            state = state_directory()
+            if state is None:
+                raise ChangesError("there is no home directory", hint="set XDG_STATE_HOME")
+            directory = state / "changes"
+        self.directory = directory
+        self._retention = retention or ChangeRetention()
+        self._ready = False
 
     def begin(
         self, call_id: str, workspace: Path, *, tool: str, session: str = "", started_ns: int
     ) -> KeptCall:
-        """Make the folder of a call. If its id is taken, `KeptCall.id` is another one."""
-        raise NotImplementedError
+        """Make the folder of a call. Raises FileExistsError if there is one of this id."""
+        root = open_plain(str(workspace))
+        try:
+            status = os.fstat(root)
+        finally:
+            os.close(root)
+        return self._make(
+            KeptFacts(
+                id=call_id,
+                tool=tool,
+                session=session,
+                workspace=str(workspace),
+                device=status.st_dev,
+                inode=status.st_ino,
+                boot=boot_id(),
+                started_ns=started_ns,
+            )
+        )
+
+    def begin_undo(self, of: KeptFacts, as_id: str, only: list[str] | None) -> KeptCall:
+        """Make the folder of an undo."""
+        now = time.time_ns()
+        return self._make(
+            replace(
+                of,
+                id=as_id or f"undo-{of.id[:60]}-{now:x}",
+                tool="skillpouch.undo",
+                state="running",
+                started_ns=now,
+                reverses=of.id,
+                only=only,
+                bytes=0,
+            )
+        )
+
+    def _make(self, facts: KeptFacts) -> KeptCall:
+        if _ID.match(facts.id) is None:
+            raise ChangesError(f"{facts.id!r} is no id of a call")
+        self._prepare()
+        try:
+            return self._make_folder(facts)
+        except FileExistsError:
+            raise
+        except OSError as error:
+            raise self._cannot(error) from error
+
+    def _make_folder(self, facts: KeptFacts) -> KeptCall:
+        folder = self.directory / facts.id
+        marker = self.directory / ACTIVE / facts.id
+        if folder.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
+        os.close(os.open(marker, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        folder.mkdir(mode=0o700)
+        lock = lock_call(folder)
+        assert lock is not None
+        if not facts.reverses:
+            (folder / "upper").mkdir(mode=0o700)
+        values = {each.name: getattr(facts, each.name) for each in fields(facts)}
+        (folder / f"{FACTS}.new").write_bytes(json.dumps(values).encode())
+        (folder / f"{FACTS}.new").rename(folder / FACTS)
+        kept = self._kept(folder, facts)
+        kept._held = lock  # noqa: SLF001 - released when it is settled
+        return kept
 
     def get(self, call_id: str) -> KeptCall:
         """Return a kept call; raise UnknownCallError."""
-        raise NotImplementedError
+        self._recover_once()
+        folder = self.directory / call_id
+        facts = read_facts(folder) if _ID.match(call_id) else None
+        if facts is None:
+            raise UnknownCallError(call_id)
+        return self._kept(folder, facts)
 
     def calls(self, workspace: Path | None = None, session: str | None = None) -> list[KeptCall]:
         """Return the kept calls, the newest first."""
-        raise NotImplementedError
+        self._recover_once()
+        found = [
+            kept
+            for kept in self._all()
+            if workspace in (None, kept.workspace) and session in (None, kept.session)
+        ]
+        return sorted(found, key=lambda kept: kept.started_ns, reverse=True)
 
     def last(self, workspace: Path) -> KeptCall | None:
-        """Return the newest call that can be undone in a workspace."""
-        raise NotImplementedError
+        """Return the newest call that can be undone in a workspace, no undo."""
+        calls = self.calls(workspace)
+        return next((each for each in calls if each.state == "applied" and not each.reverses), None)
 
     def recover(self) -> None:
         """Finish or take back what a process had begun when it died, per call."""
-        raise NotImplementedError
+        with suppress(FileNotFoundError):
+            names = [each for each in os.listdir(self.directory / ACTIVE) if each[0] != "."]
+            # First the calls, then the undos of them: those depend on how the calls ended.
+            found = [(self._facts(name), name) for name in sorted(names)]
+            for _, name in sorted(found, key=lambda pair: bool(pair[0] and pair[0].reverses)):
+                self._recover_call(name)
+            for each in self.directory.glob(f"{_REMOVED}*"):
+                with suppress(OSError):
+                    remove_tree(each)
+
+    def _facts(self, name: str) -> KeptFacts | None:
+        with suppress(OSError, ValueError, TypeError):
+            return read_facts(self.directory / name)
+        return None
+
+    def _recover_call(self, name: str) -> None:
+        folder = self.directory / name
+        marker = self.directory / ACTIVE / name
+        lock = lock_call(folder, wait=False)
+        if lock is None:
+            if not folder.exists():
+                marker.unlink(missing_ok=True)
+            return
+        try:
+            facts = self._facts(name)
+            if facts is None:  # it died before the first file was written
+                remove_tree(folder)
+                marker.unlink(missing_ok=True)
+                return
+            with suppress(OSError, ChangesError):  # its workspace is not there: the next time
+                self._kept(folder, facts).recover()
+        finally:
+            os.close(lock)
 
     def prune(self, retention: ChangeRetention | None = None) -> int:
         """Remove what is too old or too much; return how many calls were removed."""
-        raise NotImplementedError
+        keep = retention or self._retention
+        self._prepare()
+        oldest = time.time_ns() - int(keep.days * _DAY_NS)
+        calls = sorted(self._all(), key=lambda kept: kept.started_ns)
+        old = [each for each in calls if each.started_ns < oldest]
+        removed = [each for each in old if self._remove(each)]
+        limit = keep.megabytes * 1e6
+        left = [each for each in calls if each not in removed]
+        total = sum(each.bytes + _OVERHEAD for each in left)
+        for each in left:
+            if total <= limit * (_ENOUGH if total > limit or removed else 1):
+                break
+            if each.state in ("applied", "undone", "discarded") and self._remove(each):
+                total -= each.bytes + _OVERHEAD
+                removed.append(each)
+        (self.directory / _USAGE).write_text(f"{total}\n")
+        (self.directory / _PRUNED).touch()
+        return len(removed)
+
+    def _remove(self, kept: KeptCall) -> bool:
+        folder = self.directory / kept.id
+        lock = lock_call(folder, wait=False)
+        if lock is None:
+            return False
+        try:
+            aside = self.directory / f"{_REMOVED}{kept.id}-{time.time_ns():x}"
+            folder.rename(aside)  # at once: no process finds half of it
+            with suppress(OSError):
+                remove_tree(aside)
+            (self.directory / ACTIVE / kept.id).unlink(missing_ok=True)
+        except OSError:
+            return False
+        finally:
+            os.close(lock)
+        return True
 
     def check_room(self) -> None:
         """Raise StoreFullError if what the next call changes could not be kept."""
-        raise NotImplementedError
+        try:
+            self._prepare()
+            if self._is_due() or self._used() > self._retention.megabytes * 1e6:
+                self.prune()
+            found = os.statvfs(self.directory)
+        except ChangesError as error:
+            raise StoreFullError(str(error), hint=error.hint) from error
+        except OSError as error:
+            cannot = self._cannot(error)
+            raise StoreFullError(str(cannot), hint=cannot.hint) from error
+        if found.f_bavail * found.f_frsize < _MARGIN:
+            raise StoreFullError(
+                f"{self.directory} is on a disk that is nearly full: what the call changes could"
+                " not be kept",
+                hint='free some space, or run it with `writes = "direct"`',
+            )
+        if found.f_flag & os.ST_RDONLY:
+            raise StoreFullError(
+                f"{self.directory} is read-only: what the call changes could not be kept",
+                hint=another_place("XDG_STATE_HOME"),
+            )
+        if self._used() > self._retention.megabytes * 1e6:
+            raise StoreFullError(
+                f"{self.directory} holds {self._retention.megabytes:g} MB of changes that wait",
+                hint="`skillpouch apply` or `skillpouch discard` some of them",
+            )
+
+    def note_use(self, count: int) -> None:
+        """Count bytes that were kept or removed, without reading all calls."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
+        descriptor = os.open(self.directory / _USAGE, flags, 0o600)
+        try:
+            os.write(descriptor, b"%d\n" % count)
+        finally:
+            os.close(descriptor)
+
+    def _used(self) -> int:
+        with suppress(FileNotFoundError, ValueError):
+            return sum(map(int, (self.directory / _USAGE).read_bytes().split()))
+        return 0
+
+    def _is_due(self) -> bool:
+        try:
+            last = (self.directory / _PRUNED).stat().st_mtime_ns
+        except FileNotFoundError:
+            return True
+        return not time.time_ns() - _DAY_NS < last
+
+    def _kept(self, folder: Path, facts: KeptFacts) -> KeptCall:
+        return KeptCall(folder, self, facts)
+
+    def _all(self) -> Iterator[KeptCall]:
+        try:
+            names = os.listdir(self.directory)
+        except FileNotFoundError:
+            return
+        for name in names:
+            facts = self._facts(name) if not name.startswith(".") else None
+            if facts is not None:
+                yield self._kept(self.directory / name, facts)
+
+    def _prepare(self) -> None:
+        if self._ready and self.directory.is_dir():
+            return
+        try:
+            (self.directory / ACTIVE).mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.chmod(0o700)
+        except OSError as error:
+            raise self._cannot(error) from error
+        self._ready = True
+        self._recover_once()
+
+    def _recover_once(self) -> None:
+        key = os.getpid(), str(self.directory)
+        if key not in _recovered:
+            _recovered.add(key)
+            self.recover()
+
+    def _cannot(self, error: OSError) -> ChangesError:
+        found = ChangesError.of(f"{self.directory} cannot be written", error)
+        found.hint = found.hint or another_place("XDG_STATE_HOME")
+        return found

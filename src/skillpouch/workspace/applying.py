@@ -1,0 +1,482 @@
+"""Applies and reverses the steps of a plan, so that a crash at any moment can be repaired."""
+
+import errno
+import json
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+
+from skillpouch.results import Conflict
+from skillpouch.runtime.removal import remove_tree
+from skillpouch.text import escape_hidden
+from skillpouch.workspace.call_folder import PLAN, PROGRESS, RUN, Run, read_file, write_file
+from skillpouch.workspace.change_plan import CHANGED, ChangePlan, Swap, Touch, sides_of
+from skillpouch.workspace.file_state import (
+    PATH_ONLY,
+    Copier,
+    FolderTree,
+    Metadata,
+    exchange,
+    identity_of,
+    metadata_of,
+    mount_of,
+    move,
+    name_of,
+    set_link_metadata,
+    set_metadata,
+    status_in,
+)
+from skillpouch.workspace.layer_reading import names_of, remove_marks
+
+_APPEARED = "somebody else put something there meanwhile"
+_MISSING = "it is not there any more"
+_NOT_EMPTY = "somebody else put something into it"
+_HOLD = ".skillpouch-apply-"
+_ASIDE = ".aside"
+_WRITABLE = stat.S_IWUSR | stat.S_IXUSR
+# Somebody else is in the way: the step is left out, and the rest is done.
+_CONFLICTS = (
+    errno.EEXIST,
+    errno.ENOTEMPTY,
+    errno.ENOENT,
+    errno.ENOTDIR,
+    errno.ELOOP,
+    errno.EXDEV,
+    errno.EACCES,
+    errno.EPERM,
+    errno.EBUSY,
+)
+
+
+class Applier:
+    """Brings the workspace from one side of a plan to the other, and repairs what was begun.
+
+    Where the workspace is on another file system than the folder of the call, a folder in the
+    workspace stands for the slots meanwhile: what comes is copied there first, and what it
+    displaced is copied out of it at the end, so that the workspace itself sees renames only.
+    """
+
+    def __init__(
+        self, call: FolderTree, workspace: FolderTree, plan: ChangePlan, call_id: str
+    ) -> None:
+        self._call = call
+        self._workspace = workspace
+        self._plan = plan
+        self._id = call_id
+        self.conflicts: list[Conflict] = []
+        self._blocked: set[str] = set()  # paths below which nothing is done
+        self._settled: dict[int, bool] = {}
+        self._log = -1
+        self._names: dict[str, str] = {}  # of slots in the folder that stands for them
+        self._hold: FolderTree | None = None
+
+    def run(self, numbers: Iterable[int], touches: Iterable[int], *, forward: bool) -> None:
+        """Do the steps of these numbers that are not on that side yet, and set metadata.
+
+        Raises OSError where nothing can be written, after everything was put back.
+        """
+        swaps = self._plan.swaps
+        todo = sorted((n for n in numbers if swaps[n].done != forward), reverse=not forward)
+        run = Run(forward=forward, numbers=todo, touches=list(touches))
+        self._remove_marks()
+        run.dirty = [number for number in run.touches if self._is_dirty(number, forward)]
+        if todo and mount_of(self._call.root) != mount_of(self._workspace.root):
+            run.stage, run.hold = "in", f"{_HOLD}{self._id}"
+        sync = any(sides_of(swaps[n], forward)[0] is not None for n in todo)
+        self._write(run, sync=sync)
+        self._go_on(run, again=False)
+
+    def repair(self) -> bool | None:
+        """Finish what a process had begun when it died; return its direction, None for nothing."""
+        data = read_file(self._call.root, RUN)
+        if data is None:
+            return None
+        run = Run(**json.loads(data))
+        if run.stage == "in":
+            self._drop(run)
+            self._forget_run()
+            return None
+        self._read_log(run)
+        self._go_on(run, again=True)
+        return run.forward
+
+    def _go_on(self, run: Run, *, again: bool) -> None:
+        if not run.forward:
+            self._touch_all(run, folders=False, again=again)
+        try:
+            if run.hold:
+                self._open_hold(run)
+            if run.stage == "in":
+                self._copy_in(run)
+            if run.stage == "swap":
+                self._swap_all(run, again=again)
+            if run.stage == "out":
+                self._copy_out()
+        except OSError:
+            self._take_back(run)
+            raise
+        finally:
+            self._close_hold()
+        self._drop(run)
+        if run.forward:
+            self._touch_all(run, folders=False, again=again)
+        self._touch_all(run, folders=True, again=again)
+        write_file(self._call.root, PLAN, self._plan.to_json())
+        self._forget_run()
+
+    def _write(self, run: Run, *, sync: bool = True) -> None:
+        write_file(self._call.root, PLAN, self._plan.to_json(), sync=sync)
+        write_file(self._call.root, RUN, run.to_json(), sync=sync)
+
+    def _forget_run(self) -> None:
+        for name in (RUN, PROGRESS):
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._call.root)
+
+    def _swap_all(self, run: Run, *, again: bool) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._log = os.open(PROGRESS, flags, 0o600, dir_fd=self._call.root)
+        try:
+            for number in run.numbers:
+                if number not in self._settled:
+                    # Only the first one without a line may have been interrupted.
+                    done = again and self._was_done(number, forward=run.forward)
+                    again = False
+                    self._note(number, done or self._swap(number, run), run)
+        finally:
+            os.close(self._log)
+        if run.hold:
+            run.stage = "out"
+            self._write(run)
+
+    def _note(self, number: int, done: bool, run: Run) -> None:
+        swap = self._plan.swaps[number]
+        self._settled[number] = done
+        os.write(self._log, b"%d%c" % (number, b"+" if done else b"-"))
+        if done:
+            swap.done = run.forward
+        elif run.forward:
+            self._blocked.add(swap.path)
+
+    def _read_log(self, run: Run) -> None:
+        data = read_file(self._call.root, PROGRESS) or b""
+        for found in re.finditer(rb"(\d+)([+-])", data):
+            number, done = int(found[1]), found[2] == b"+"
+            self._settled[number] = done
+            if done:
+                self._plan.swaps[number].done = run.forward
+            elif run.forward:
+                self._blocked.add(self._plan.swaps[number].path)
+
+    def _place(self, slot: str) -> tuple[int, str]:
+        if self._hold is not None:
+            return self._hold.root, self._names[slot]
+        return self._call.place(slot)
+
+    def _was_done(self, number: int, *, forward: bool) -> bool:
+        swap = self._plan.swaps[number]
+        here, there = sides_of(swap, forward)
+        place = self._place(swap.slot)
+        aside = place[0], f"{place[1]}{_ASIDE}"
+        if status_in(*aside) is not None:  # `_exchange` in three steps
+            if status_in(*place) is not None:
+                move(place, self._workspace.place(swap.path))
+            os.rename(aside[1], place[1], src_dir_fd=aside[0], dst_dir_fd=place[0])
+            return True
+        slot = status_in(*place)
+        if here is not None:
+            return slot is not None and slot.st_ino == here[0]
+        now = self._workspace.status(swap.path)
+        if now is None or there is None or now.st_ino != there[0]:
+            return False
+        if slot is not None and slot.st_ino == there[0]:  # `move` in two steps
+            os.unlink(place[1], dir_fd=place[0])
+        return True
+
+    def _swap(self, number: int, run: Run) -> bool:
+        swap = self._plan.swaps[number]
+        reason = self._hindrance(swap, run)
+        if reason is None:
+            return False
+        try:
+            reason = reason or self._exchange(swap, forward=run.forward)
+        except OSError as error:
+            if error.errno not in _CONFLICTS:
+                raise
+            reason = _APPEARED if error.errno == errno.EEXIST else _MISSING
+            if error.errno in (errno.EACCES, errno.EPERM, errno.EXDEV, errno.EBUSY):
+                reason = f"it cannot be written: {(error.strerror or '').lower()}"
+        if reason:
+            self.conflicts.append(Conflict(path=escape_hidden(swap.path), reason=reason))
+            self._return(swap, run)
+        elif swap.path in self._folders_swapped(swap):
+            self._workspace.forget()
+        return not reason
+
+    @staticmethod
+    def _folders_swapped(swap: Swap) -> tuple[str, ...]:
+        sides = (swap.before, swap.after)
+        return (swap.path,) if any(side and side[1] == stat.S_IFDIR for side in sides) else ()
+
+    def _hindrance(self, swap: Swap, run: Run) -> str | None:
+        """Return why a swap is not tried; None where another conflict has named the reason."""
+        if swap.needs >= 0 and self._plan.swaps[swap.needs].done != run.forward:
+            return None
+        if self._blocked and any(path in self._blocked for path in _above(swap.path)):
+            return None
+        here, there = sides_of(swap, run.forward)
+        if swap.link and run.forward:
+            self._make_link(swap)
+        if there is not None and status_in(*self._place(swap.slot)) is None:
+            return None  # the step that would have brought it failed
+        is_made = swap.slot.startswith("new/") and here is not None and here[1] == stat.S_IFDIR
+        if is_made and not run.forward:
+            with self._workspace.listing(swap.path) as listing:
+                return _NOT_EMPTY if os.listdir(listing) else ""
+        return ""
+
+    def _make_link(self, swap: Swap) -> None:
+        source, target = self._workspace.place(swap.link), self._place(swap.slot)
+        with suppress(FileExistsError, FileNotFoundError):
+            os.link(
+                source[1],
+                target[1],
+                src_dir_fd=source[0],
+                dst_dir_fd=target[0],
+                follow_symlinks=False,
+            )
+
+    def _exchange(self, swap: Swap, *, forward: bool) -> str:
+        """Exchange workspace and slot if the workspace has what is expected; else say why not."""
+        here, there = sides_of(swap, forward)
+        slot = self._place(swap.slot)
+        place = self._writable(swap.path)
+        if here is None:
+            move(slot, place)
+            return ""
+        now = status_in(*place)
+        if now is None or identity_of(now) != here:
+            return _MISSING if now is None else CHANGED
+        if there is None:
+            move(place, slot)
+        elif not exchange(place, slot):
+            aside = slot[0], f"{slot[1]}{_ASIDE}"
+            move(place, aside)
+            move(slot, place)
+            os.rename(aside[1], slot[1], src_dir_fd=aside[0], dst_dir_fd=slot[0])
+        taken = status_in(*slot)
+        if taken is None or identity_of(taken) == here:
+            if swap.link and not forward:
+                os.unlink(slot[1], dir_fd=slot[0])  # only another name of a file that stays
+            return ""
+        # Somebody was faster, between the look and the step: it gets its own back.
+        if there is None:
+            move(slot, place)
+        else:
+            exchange(place, slot)
+        return CHANGED
+
+    def _writable(self, path: str) -> tuple[int, str]:
+        folder, name = self._workspace.place(path)
+        mode = os.fstat(folder).st_mode
+        if mode & _WRITABLE != _WRITABLE and os.fstat(folder).st_uid == os.geteuid() != 0:
+            os.chmod(name_of(folder), stat.S_IMODE(mode) | stat.S_IRWXU)  # a Touch restores it
+        return folder, name
+
+    def _return(self, swap: Swap, run: Run) -> None:
+        """Put back what was taken out for a place that it cannot have."""
+        for number in run.numbers:
+            other = self._plan.swaps[number]
+            if other is swap or other.slot != swap.slot or not self._settled.get(number):
+                continue
+            with suppress(OSError):
+                move(self._place(swap.slot), self._workspace.place(other.path))
+                self._note(number, False, run)
+                other.done = not run.forward
+
+    def _take_back(self, run: Run) -> None:
+        """Undo the steps of this run: what cannot be finished must not stay half done."""
+        for number in reversed(run.numbers):
+            swap = self._plan.swaps[number]
+            if self._settled.get(number) and swap.done == run.forward:
+                with suppress(OSError):
+                    if not self._exchange(swap, forward=not run.forward):
+                        swap.done = not run.forward
+        for number in run.touches:
+            with suppress(OSError):
+                self._touch(self._plan.touches[number], forward=not run.forward, times=True)
+        self._close_hold()
+        self._drop(run)
+        write_file(self._call.root, PLAN, self._plan.to_json())
+        self._forget_run()
+
+    # A workspace on another file system.
+
+    def _open_hold(self, run: Run) -> None:
+        slots = dict.fromkeys(self._plan.swaps[number].slot for number in sorted(run.numbers))
+        self._names = {slot: str(number) for number, slot in enumerate(slots)}
+        if run.stage == "in":
+            os.mkdir(run.hold, 0o700, dir_fd=self._workspace.root)
+        flags = PATH_ONLY | os.O_DIRECTORY
+        self._hold = FolderTree(os.open(run.hold, flags, dir_fd=self._workspace.root))
+
+    def _close_hold(self) -> None:
+        if self._hold is not None:
+            self._hold.close()
+            os.close(self._hold.root)
+            self._hold = None
+
+    def _drop(self, run: Run) -> None:
+        if run.hold:
+            remove_tree(run.hold, within=self._workspace.root)
+
+    def _copy_in(self, run: Run) -> None:
+        copier, made = Copier(), set[str]()
+        try:
+            for number in run.numbers:
+                swap = self._plan.swaps[number]
+                if swap.slot in made or sides_of(swap, run.forward)[1] is None:
+                    continue
+                made.add(swap.slot)
+                if status_in(*self._call.place(swap.slot)) is not None:
+                    if not self._linked_to_twin(swap, run):
+                        copier.copy(self._call.place(swap.slot), self._place(swap.slot))
+                    self._identify(swap, run)
+        finally:
+            copier.close()
+        run.stage = "swap"
+        self._write(run)
+
+    def _linked_to_twin(self, swap: Swap, run: Run) -> bool:
+        """Make what comes back a name of the file whose name it was, not a copy."""
+        if not swap.twin or run.forward or swap.before is None:
+            return False
+        status = self._workspace.status(swap.twin)
+        if status is None or identity_of(status) != swap.before:
+            return False
+        source, target = self._workspace.place(swap.twin), self._place(swap.slot)
+        os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0])
+        return True
+
+    def _identify(self, swap: Swap, run: Run) -> None:
+        status = status_in(*self._place(swap.slot))
+        assert status is not None
+        for other in self._plan.swaps:
+            if other.slot == swap.slot:
+                if run.forward:
+                    other.after = identity_of(status)
+                else:
+                    other.before = identity_of(status)
+
+    def _copy_out(self) -> None:
+        copier, kept = Copier(), list[str]()
+        try:
+            for slot in self._names:
+                status = status_in(*self._place(slot))
+                if status is None:
+                    continue
+                folder, name = self._call.place(slot)
+                self._discard_slot(folder, f"{name}{_ASIDE}")
+                copier.copy(self._place(slot), (folder, f"{name}{_ASIDE}"))
+                kept.append(slot)
+                self._find_twin(slot, status)
+        finally:
+            copier.close()
+        for slot in self._names:
+            folder, name = self._call.place(slot)
+            self._discard_slot(folder, name)
+            if slot in kept:
+                os.rename(f"{name}{_ASIDE}", name, src_dir_fd=folder, dst_dir_fd=folder)
+
+    @staticmethod
+    def _discard_slot(folder: int, name: str) -> None:
+        status = status_in(folder, name)
+        if status is not None and stat.S_ISDIR(status.st_mode):
+            remove_tree(name, within=folder)
+        elif status is not None:
+            os.unlink(name, dir_fd=folder)
+
+    def _find_twin(self, slot: str, status: os.stat_result) -> None:
+        if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
+            for path, _ in names_of(self._workspace, {status.st_ino}):
+                if not path.startswith(_HOLD):
+                    for swap in self._plan.swaps:
+                        swap.twin = path if swap.slot == slot else swap.twin
+                    return
+
+    # Metadata.
+
+    def _is_dirty(self, number: int, forward: bool) -> bool:
+        """Tell whether the times of a folder are not those that are expected."""
+        touch = self._plan.touches[number]
+        path = touch.old_path if forward else touch.path
+        if not touch.is_folder or path is None:
+            return False
+        status = self._workspace.status(path)
+        expected = touch.before if forward else touch.after
+        return status is None or status.st_mtime_ns != expected.mtime_ns
+
+    def _touch_all(self, run: Run, *, folders: bool, again: bool) -> None:
+        for number in run.touches:
+            touch = self._plan.touches[number]
+            if touch.is_folder != folders:
+                continue
+            try:
+                reason = self._touch(
+                    touch, forward=run.forward, times=number not in run.dirty, again=again
+                )
+            except (FileNotFoundError, NotADirectoryError):
+                reason = _MISSING
+            except OSError as error:
+                reason = f"its mode cannot be set: {(error.strerror or '').lower()}"
+            if reason and not folders:
+                self.conflicts.append(Conflict(path=escape_hidden(touch.path), reason=reason))
+
+    def _touch(self, touch: Touch, *, forward: bool, times: bool, again: bool = True) -> str:
+        path = touch.path if forward else self._path_to_restore(touch)
+        if path is None:
+            return ""
+        wanted = touch.after if forward else touch.before
+        expected = touch.before if forward else touch.after
+        with self._workspace.opened(path, PATH_ONLY) as held:
+            status = os.fstat(held)
+            if touch.inode not in (0, status.st_ino):
+                return CHANGED
+            now = metadata_of(status, name_of(held))
+            if not touch.is_folder and not again and not _is_alike(now, expected):
+                return CHANGED
+            if stat.S_ISLNK(status.st_mode):
+                folder, name = self._workspace.place(path)
+                set_link_metadata(folder, name, wanted)
+            else:
+                set_metadata(name_of(held), now, wanted, times=times)
+        touch.done = forward
+        return ""
+
+    @staticmethod
+    def _path_to_restore(touch: Touch) -> str | None:
+        return touch.old_path if touch.is_folder else touch.path
+
+    def _remove_marks(self) -> None:
+        """Remove the attributes of the overlay from what will be in the workspace."""
+        for slot in self._plan.marked:
+            with suppress(FileNotFoundError), self._call.opened(slot, PATH_ONLY) as held:
+                status = os.fstat(held)
+                path = name_of(held)
+                if stat.S_ISLNK(status.st_mode):
+                    folder, name = self._call.place(slot)
+                    path = f"{name_of(folder)}/{name}"
+                remove_marks(path, status)
+        self._plan.marked = []
+
+
+def _is_alike(now: Metadata, expected: Metadata) -> bool:
+    return now[:3] == expected[:3] and now.mtime_ns == expected.mtime_ns
+
+
+def _above(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition("/")[0]

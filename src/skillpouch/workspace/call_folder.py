@@ -1,0 +1,168 @@
+"""The folder of a kept call: its facts, its plan, the step it is at, and its lock."""
+
+import errno
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from skillpouch.errors import SkillpouchError
+from skillpouch.workspace.file_state import FolderTree
+
+KeptState = Literal["running", "staged", "applied", "undone", "discarded", "refused"]
+FACTS, PLAN, RUN, PROGRESS = "call.json", "plan.json", "run.json", "progress"
+LOCK, ACTIVE = "lock", ".active"
+
+
+class UnknownCallError(SkillpouchError):
+    """No changes are kept of a call of this id."""
+
+    code: ClassVar[str] = "no_such_change"
+
+    def __init__(self, call_id: str) -> None:
+        self.call_id = call_id
+        super().__init__(
+            f"no changes are kept of a call {call_id!r}",
+            hint="they may have been removed with age; `skillpouch journal` lists the calls",
+        )
+
+
+class ChangeStateError(SkillpouchError):
+    """A kept call is not in a state in which this can be done."""
+
+    code: ClassVar[str] = "change_state"
+
+    def __init__(self, call_id: str, state: str, wanted: str) -> None:
+        self.call_id = call_id
+        self.state = state
+        super().__init__(f"call {call_id} cannot be {wanted}: it is {state}")
+
+
+class ChangesError(SkillpouchError):
+    """Changes that cannot be applied, undone or kept; the workspace is as it was before."""
+
+    code: ClassVar[str] = "change_store"
+
+    @classmethod
+    def of(cls, what: str, error: OSError) -> "ChangesError":
+        hints = {
+            errno.ENOSPC: "free some space, or `skillpouch discard` what is kept of other calls",
+            errno.EDQUOT: "your quota is used up: free some space, then try again",
+            errno.EROFS: "the file system is read-only: mount it for writing, then try again",
+        }
+        reason = (error.strerror or str(error)).lower()
+        return cls(f"{what}: {reason}", hint=hints.get(error.errno or 0, ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptFacts:
+    """What is known of a kept call besides its changes."""
+
+    id: str
+    tool: str
+    session: str
+    workspace: str
+    device: int
+    inode: int
+    boot: str
+    started_ns: int
+    state: KeptState = "running"
+    reverses: str = ""  # the call that this one undid
+    only: list[str] | None = None  # the paths that it undid; None for all
+    settled_ns: int = 0  # when the workspace was last changed by this call
+    bytes: int = 0
+
+
+@cache
+def boot_id() -> str:
+    """Return an id that is another after each start of the machine: numbers of devices may be."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    return ""
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """One pass over a plan, kept in a file until it is finished."""
+
+    forward: bool
+    numbers: list[int]  # of the swaps, in the order of their turn
+    touches: list[int]
+    dirty: list[int] = field(default_factory=list)  # folders whose times are somebody else's
+    stage: str = "swap"  # "in": copying into the workspace; "out": copying what it displaced
+    hold: str = ""  # the folder in the workspace that stands for slots on another file system
+
+    def to_json(self) -> bytes:
+        return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()
+
+
+def write_file(folder: int, name: str, data: bytes, *, sync: bool = False) -> None:
+    """Replace a file of an open folder at once."""
+    temporary = f"{name}.new"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if sync:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def read_file(folder: int, name: str) -> bytes | None:
+    """Return the bytes of a file of an open folder; None if it is not there."""
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    with open(descriptor, "rb") as file:
+        return file.read()
+
+
+def read_facts(folder: Path) -> KeptFacts | None:
+    """Return what is known of a kept call; None if it was never begun."""
+    try:
+        return KeptFacts(**json.loads((folder / FACTS).read_bytes()))
+    except FileNotFoundError:
+        return None
+
+
+def lock_call(folder: Path, *, wait: bool = True) -> int | None:
+    """Lock a kept call for this process; None if it is gone, or locked by another."""
+    while True:
+        try:
+            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+            if os.fstat(lock).st_ino == os.stat(folder / LOCK).st_ino:
+                return lock
+        except FileNotFoundError:
+            os.close(lock)
+            return None
+        except BlockingIOError:
+            os.close(lock)
+            return None
+        os.close(lock)
+
+
+@contextmanager
+def lock_workspace(store: Path, workspace: FolderTree) -> Iterator[None]:
+    """Let no other process apply or undo anything in the same workspace meanwhile."""
+    status = os.fstat(workspace.root)
+    name = store / ACTIVE / f".workspace-{status.st_dev:x}-{status.st_ino:x}"
+    lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)

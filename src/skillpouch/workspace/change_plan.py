@@ -1,0 +1,304 @@
+"""The plan of one call's changes: reversible steps, and a text form that survives a crash.
+
+Every step swaps an entry of the workspace with a slot in the folder of the call; either may be
+absent. So creating, deleting, replacing and, through a slot, renaming are one operation, which is
+its own reverse. All steps in order apply the changes; the same in reverse order undo them.
+"""
+
+import json
+import os
+import stat
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
+
+from skillpouch.results import Conflict, FileChange, WorkspaceChange
+from skillpouch.text import escape_hidden
+from skillpouch.workspace.file_state import FolderTree, Identity, Metadata, identity_of
+
+CHANGED = "somebody else changed it meanwhile"
+MOST_NAMED = 20_000  # changes that are listed; all of them are counted
+
+
+@dataclass(slots=True, kw_only=True)
+class Swap:
+    """Exchanges what is at `path` with what is in `slot`, a path below the call's folder.
+
+    `before` is what the workspace has until it is done, `after` what it has then; `old_path` is
+    where `before` was before all steps, if its folder was renamed. With `link`, the
+    slot is made as another name of that file of the workspace. `twin` is another name that the
+    file had in the workspace, for undoing a step whose slot holds a copy. `needs` is the number of
+    a step without which this one is not done.
+    """
+
+    path: str
+    slot: str
+    before: Identity | None
+    after: Identity | None
+    old_path: str = ""
+    link: str = ""
+    twin: str = ""
+    needs: int = -1
+    done: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class Touch:
+    """Sets mode, owner, attributes and times in place.
+
+    Of a folder in which entries were swapped, and of a file whose content is unchanged. `old_path`
+    is its path before all swaps.
+    """
+
+    old_path: str | None  # None: a folder that the call made
+    path: str
+    inode: int
+    is_folder: bool
+    before: Metadata
+    after: Metadata
+    done: bool = False
+
+
+@dataclass(slots=True, kw_only=True)
+class ChangePlan:
+    """All steps of a call, and what must be prepared in the call's folder before the first one."""
+
+    swaps: list[Swap] = field(default_factory=list)
+    touches: list[Touch] = field(default_factory=list)
+    folders: list[tuple[str, Metadata]] = field(default_factory=list)  # slots: made, empty
+    links: list[tuple[str, str]] = field(default_factory=list)  # slots: other names of slots
+    marked: list[str] = field(default_factory=list)  # slots with attributes of an overlay
+    changes: list[FileChange] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
+    counts: dict[WorkspaceChange, int] = field(default_factory=dict)
+    raw: dict[str, str] = field(default_factory=dict)  # paths as they are, by what is shown of them
+    bytes_written: int = 0
+    kept_bytes: int = 0  # in the slots, before or after
+
+    def add(self, change: FileChange) -> None:
+        """Count a change, and list it unless there are too many."""
+        self.counts[change.change] = self.counts.get(change.change, 0) + 1
+        if len(self.changes) < MOST_NAMED:
+            self.changes.append(change)
+
+    def shown(self, path: str) -> str:
+        """Return a path with its hidden characters written out, and remember what it is."""
+        shown = escape_hidden(path)
+        if shown != path:
+            self.raw[shown] = path
+        return shown
+
+    def conflict(self, path: str, reason: str) -> None:
+        """Note a path that is left alone."""
+        self.conflicts.append(Conflict(path=escape_hidden(path), reason=reason))
+
+    @property
+    def displaces(self) -> bool:
+        """Whether anything that exists is renamed, replaced or removed."""
+        return any(swap.before is not None for swap in self.swaps)
+
+    def to_json(self) -> bytes:
+        """Return the plan as text; names that are no text stay what they are."""
+        facts = {
+            "swaps": list(map(attrgetter(*_OF_SWAP), self.swaps)),
+            "touches": list(map(attrgetter(*_OF_TOUCH), self.touches)),
+            "folders": self.folders,
+            "links": self.links,
+            "marked": self.marked,
+            "changes": list(map(attrgetter(*_OF_CHANGE), self.changes)),
+            "conflicts": [(each.path, each.reason) for each in self.conflicts],
+            "counts": self.counts,
+            "raw": self.raw,
+            "bytes": [self.bytes_written, self.kept_bytes],
+        }
+        return json.dumps(facts, separators=(",", ":")).encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "ChangePlan":
+        """Return the plan of a text."""
+        facts = json.loads(data)
+        return cls(
+            swaps=list(map(_read_swap, facts["swaps"])),
+            touches=list(map(_read_touch, facts["touches"])),
+            folders=[(slot, Metadata(*metadata)) for slot, metadata in facts["folders"]],
+            links=[(one, other) for one, other in facts["links"]],
+            marked=facts["marked"],
+            changes=[
+                FileChange(**dict(zip(_OF_CHANGE, each, strict=True))) for each in facts["changes"]
+            ],
+            conflicts=[Conflict(path=path, reason=reason) for path, reason in facts["conflicts"]],
+            counts=facts["counts"],
+            raw=facts["raw"],
+            bytes_written=facts["bytes"][0],
+            kept_bytes=facts["bytes"][1],
+        )
+
+    def chosen(self, only: Iterable[str] | None) -> set[int]:
+        """Return the numbers of the steps for some paths, and of those that these depend on."""
+        if only is None:
+            return set(range(len(self.swaps)))
+        wanted = {path.rstrip("/") for path in only}
+        wanted |= {each.old_path for each in self.changes if each.path in wanted} - {""}
+        found = {
+            number
+            for number, swap in enumerate(self.swaps)
+            if _concerns(escape_hidden(swap.path), wanted)
+        }
+        return self._with_needs(found)
+
+    def touched_by(self, chosen: set[int], only: Iterable[str] | None) -> list[int]:
+        """Return the numbers of the touches that go with these steps."""
+        if only is None:
+            return list(range(len(self.touches)))
+        wanted = {path.rstrip("/") for path in only}
+        folders = {self.swaps[number].path.rpartition("/")[0] for number in chosen}
+        return [
+            number
+            for number, touch in enumerate(self.touches)
+            if touch.path in folders
+            or touch.old_path in folders
+            or (touch.path and _concerns(escape_hidden(touch.path), wanted, above=False))
+        ]
+
+    def content_at(self, path: str, *, new: bool) -> tuple[bool, str]:
+        """Return where the new or old content of a path is: in the call's folder or not, and where.
+
+        Of what the call did not replace, old and new are the same, in the workspace.
+        """
+        best, is_at = None, ""
+        for swap in self.swaps:
+            at = swap.path if new else swap.old_path or swap.path
+            side = swap.after if new else swap.before
+            if side is not None and len(at) > len(is_at) and f"{path}/".startswith(f"{at}/"):
+                best, is_at = swap, at
+        if best is None or best.done == new:
+            return False, path
+        for other in self.swaps:  # it was renamed: it is under its other name
+            if other is not best and other.slot == best.slot:
+                return False, f"{other.path}{path[len(is_at) :]}"
+        return True, f"{best.slot}{path[len(is_at) :]}"
+
+    def _with_needs(self, found: set[int]) -> set[int]:
+        while True:
+            slots = {self.swaps[number].slot for number in found}
+            above = {folder for number in found for folder in _above(self.swaps[number].path)}
+            more = {self.swaps[number].needs for number in found} - {-1}
+            for number, swap in enumerate(self.swaps):
+                makes_folder = swap.after is not None and len(swap.after) == 2  # noqa: PLR2004
+                if swap.slot in slots or (makes_folder and swap.path in above):
+                    more.add(number)
+            if more <= found:
+                return found
+            found |= more
+
+
+def _above(path: str) -> list[str]:
+    parts = path.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def _concerns(path: str, wanted: set[str], *, above: bool = True) -> bool:
+    """Tell whether a path is one of those that are wanted, below one or above one."""
+    return any(
+        path == each or path.startswith(f"{each}/") or (above and each.startswith(f"{path}/"))
+        for each in wanted
+    )
+
+
+def reversed_change(change: FileChange) -> FileChange:
+    """Return what undoing a change does to the same path."""
+    turned: dict[WorkspaceChange, WorkspaceChange] = {"created": "deleted", "deleted": "created"}
+    path, old = (change.old_path, change.path) if change.old_path else (change.path, "")
+    return replace(
+        change,
+        path=path,
+        old_path=old,
+        change=turned.get(change.change, change.change),
+        size=change.size_before,
+        size_before=change.size,
+        mode=change.mode_before,
+        mode_before=change.mode,
+        sha256="",
+    )
+
+
+_OF_SWAP = ("path", "slot", "before", "after", "old_path", "link", "twin", "needs", "done")
+_OF_TOUCH = ("old_path", "path", "inode", "is_folder", "before", "after", "done")
+_OF_CHANGE = tuple(FileChange.__slots__)
+
+
+def _read_change(values: list[Any]) -> FileChange:
+    return FileChange(**dict(zip(_OF_CHANGE, values, strict=True)))
+
+
+def _read_swap(values: list[Any]) -> Swap:
+    facts = dict(zip(_OF_SWAP, values, strict=True))
+    for name in ("before", "after"):
+        facts[name] = tuple(facts[name]) if facts[name] is not None else None
+    return Swap(**facts)
+
+
+def _read_touch(values: list[Any]) -> Touch:
+    facts = dict(zip(_OF_TOUCH, values, strict=True))
+    facts["before"], facts["after"] = Metadata(*facts["before"]), Metadata(*facts["after"])
+    return Touch(**facts)
+
+
+def sides_of(swap: Swap, forward: bool) -> tuple[Identity | None, Identity | None]:
+    """Return what the workspace has before a step, and what the slot has."""
+    return (swap.before, swap.after) if forward else (swap.after, swap.before)
+
+
+def split_dirty(
+    plan: ChangePlan, workspace: FolderTree, chosen: set[int], since_ns: int, *, forward: bool
+) -> list[Conflict]:
+    """Split the steps that take away a folder in which somebody was at work since then.
+
+    Its files that nobody changed get steps of their own; the folder and the others stay.
+    """
+    shared = Counter(swap.slot for swap in plan.swaps)
+    found = list[Conflict]()
+    for number in sorted(chosen):
+        swap = plan.swaps[number]
+        here = sides_of(swap, forward)[0]
+        is_whole = shared[swap.slot] == 1 and not swap.slot.startswith("new/")
+        if swap.done == forward or here is None or here[1] != stat.S_IFDIR or not is_whole:
+            continue
+        files, changed = _look_below(workspace, swap.path, since_ns)
+        if not changed:
+            continue
+        chosen.discard(number)
+        found += [Conflict(path=escape_hidden(path), reason=CHANGED) for path in changed]
+        for path, status in files.items():
+            chosen.add(len(plan.swaps))
+            sides = (identity_of(status), None) if forward else (None, identity_of(status))
+            slot = f"past/part-{len(plan.swaps)}"
+            part = Swap(path=path, slot=slot, before=sides[0], after=sides[1], done=not forward)
+            plan.swaps.append(part)
+    return found
+
+
+def _look_below(
+    tree: FolderTree, path: str, since_ns: int
+) -> tuple[dict[str, os.stat_result], list[str]]:
+    """Return the files below a folder that nobody has changed since then, and the others."""
+    files, changed, todo = dict[str, os.stat_result](), list[str](), [path]
+    status = tree.status(path)
+    if status is None or not stat.S_ISDIR(status.st_mode):
+        return files, changed
+    while todo:
+        folder = todo.pop()
+        with tree.listing(folder) as held, os.scandir(held) as listing:
+            found = [
+                (f"{folder}/{each.name}", each.stat(follow_symlinks=False)) for each in listing
+            ]
+        for inner, status in found:
+            if stat.S_ISDIR(status.st_mode):
+                todo.append(inner)
+            elif status.st_ctime_ns > since_ns:
+                changed.append(inner)
+            else:
+                files[inner] = status
+    return files, changed

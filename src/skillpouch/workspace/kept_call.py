@@ -1,0 +1,447 @@
+"""KeptCall: what one call changed, in a folder of its own; applied, undone or discarded."""
+
+import errno
+import json
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, BinaryIO, Protocol
+
+from skillpouch.results import Conflict, FileChange
+from skillpouch.runtime.removal import remove_tree
+from skillpouch.workspace.applying import Applier
+from skillpouch.workspace.call_folder import (
+    ACTIVE,
+    FACTS,
+    PLAN,
+    RUN,
+    ChangesError,
+    ChangeStateError,
+    KeptFacts,
+    KeptState,
+    UnknownCallError,
+    boot_id,
+    lock_call,
+    lock_workspace,
+    read_facts,
+    read_file,
+    write_file,
+)
+from skillpouch.workspace.change_plan import ChangePlan, reversed_change, split_dirty
+from skillpouch.workspace.changes import CallChanges, changes_of, diff_of, make_slots
+from skillpouch.workspace.file_state import Copier, FolderTree, open_tree
+from skillpouch.workspace.layer_plan import LayerPlanner
+from skillpouch.workspace.layer_reading import LayerReader
+
+_PARTS = ("upper", "past", "new")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOutcome:
+    """What was done to the workspace, and what was left alone."""
+
+    changes: tuple[FileChange, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+
+
+class CallKeeper(Protocol):
+    """The store of a kept call."""
+
+    def get(self, call_id: str) -> "KeptCall": ...
+    def begin_undo(self, of: KeptFacts, as_id: str, only: list[str] | None) -> "KeptCall": ...
+    def note_use(self, count: int) -> None: ...
+
+
+class KeptCall:
+    """What one call changed, in a folder of its own: `running` until a layer is taken.
+
+    Every method takes the lock of the call and reads its state anew, so that any process may use
+    it; the workspace has a lock of its own while it is changed.
+    """
+
+    def __init__(self, folder: Path, store: "CallKeeper", facts: KeptFacts) -> None:
+        self._folder = folder
+        self._store = store
+        self._facts = facts
+        self._known_plan: ChangePlan | None = None
+        self._held = -1  # the lock, while the call is running
+
+    @property
+    def id(self) -> str:
+        return self._facts.id
+
+    @property
+    def tool(self) -> str:
+        return self._facts.tool
+
+    @property
+    def session(self) -> str:
+        return self._facts.session
+
+    @property
+    def workspace(self) -> Path:
+        return Path(self._facts.workspace)
+
+    @property
+    def started_ns(self) -> int:
+        return self._facts.started_ns
+
+    @property
+    def state(self) -> KeptState:
+        return self._facts.state
+
+    @property
+    def reverses(self) -> str:
+        """The id of the call that this one undid, if it is an undo."""
+        return self._facts.reverses
+
+    @property
+    def bytes(self) -> int:
+        """How much room its content takes."""
+        return self._facts.bytes
+
+    @property
+    def changes(self) -> CallChanges:
+        return changes_of(self._plan())
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        return tuple(self._plan().conflicts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to apply: no change, not even of a time."""
+        plan = self._plan()
+        return not (plan.swaps or plan.touches or plan.conflicts or plan.changes)
+
+    def take(self, *layers: Path) -> CallChanges:
+        """Adopt the upper folders of a call that has ended, and read what they change.
+
+        Afterwards the state is `staged`: kept, and nothing has reached the workspace.
+        """
+        self._require("taken", "running")
+        try:
+            for number, layer in enumerate(layers):
+                self._adopt(layer, self._folder / "upper" / str(number))
+            with self._opened() as (call, workspace):
+                self._read(call, workspace)
+        except OSError as error:
+            raise ChangesError.of("the changes of the call cannot be kept", error) from error
+        self._keep_staged()
+        self._release()
+        return self.changes
+
+    def _keep_staged(self) -> None:
+        kept = self._plan().kept_bytes
+        self._settle("staged", bytes=kept)
+        self._store.note_use(kept)
+
+    def _read(self, call: FolderTree, workspace: FolderTree) -> None:
+        """Make the plan from the layers; what was begun of it before is removed."""
+        for part in ("past", "new"):
+            remove_tree(part, within=call.root)
+            os.mkdir(part, 0o700, dir_fd=call.root)
+        with call.listing("upper") as listing:
+            layers = sorted(os.listdir(listing), key=int)
+        plan = ChangePlan()
+        for layer in layers:
+            slot = f"upper/{layer}"
+            numbers = count(len(plan.swaps) + len(plan.folders))
+            upper = FolderTree(call.folder(slot))
+            try:
+                reader = LayerReader(upper, workspace, slot, self._facts.started_ns)
+                LayerPlanner(reader, plan, numbers).run()
+            finally:
+                upper.close()
+        make_slots(call, plan)
+        write_file(call.root, PLAN, plan.to_json())
+        self._known_plan = plan
+
+    @staticmethod
+    def _adopt(layer: Path, target: Path) -> None:
+        mode = stat.S_IMODE(layer.stat().st_mode)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            layer.chmod(mode | stat.S_IRWXU)  # renaming a folder changes its "..", rename(2)
+        try:
+            layer.rename(target)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            _copy_layer(layer, target)
+        if mode & stat.S_IRWXU != stat.S_IRWXU:
+            target.chmod(mode)
+
+    def apply(self, only: Iterable[str] | None = None) -> ChangeOutcome:
+        """Bring the changes into the workspace: all, or those of these paths of `changes`.
+
+        Also applies again what was undone.
+        """
+        with self._locked():
+            self._require("applied", "staged", "refused", "undone")
+            return self._drive(only, forward=True)
+
+    def undo(self, only: Iterable[str] | None = None, *, as_id: str = "") -> "KeptUndo":
+        """Restore what was there before; the undo is a kept call of its own, under `as_id`."""
+        with self._locked():
+            self._require("undone", "applied")
+            chosen = None if only is None else list(only)
+            undo = self._store.begin_undo(self._facts, as_id, chosen)
+            try:
+                outcome = self._drive(chosen, forward=False)
+            except BaseException:
+                undo._forget()  # noqa: SLF001 - another object of this class
+                raise
+            undo._keep(outcome)  # noqa: SLF001
+            return KeptUndo(changes=outcome.changes, conflicts=outcome.conflicts, call=undo)
+
+    def refuse(self) -> None:
+        """Keep the changes, which no rule and nobody approved, for whoever asks for them."""
+        with self._locked():
+            self._require("refused", "staged")
+            self._settle("refused")
+
+    def discard(self) -> None:
+        """Remove the changes for good. What was applied stays in the workspace."""
+        with self._locked():
+            self._mark()
+            self._store.note_use(-self._facts.bytes)
+            self._write(replace(self._facts, state="discarded", bytes=0))
+            self._empty()
+            self._unmark()
+        self._release()
+
+    def open_old(self, change: FileChange) -> BinaryIO | None:
+        """Open the content that a path had before the call; None if there was no such file."""
+        return self._open_side(change, new=False)
+
+    def open_new(self, change: FileChange) -> BinaryIO | None:
+        """Open the content that a path has after the call; None if there is no such file."""
+        return self._open_side(change, new=True)
+
+    def diff(self, *, most_bytes: int, path: str | None = None) -> str:
+        """Return a text diff; binary and large files by size and hash. Not redacted."""
+        changes = [each for each in self.changes.files if path in (None, each.path)]
+        return diff_of(changes, self.open_old, self.open_new, most_bytes=most_bytes)
+
+    # What every method needs: lock, state, plan, both folders.
+
+    def _require(self, wanted: str, *states: KeptState) -> None:
+        if self.state not in states:
+            raise ChangeStateError(self.id, self.state, wanted)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if self._held >= 0:  # this process began it
+            yield
+            return
+        lock = lock_call(self._folder)
+        if lock is None:
+            raise UnknownCallError(self.id)
+        try:
+            facts = read_facts(self._folder)
+            if facts is None:
+                raise UnknownCallError(self.id)
+            if facts != self._facts:
+                self._facts, self._known_plan = facts, None
+            yield
+        finally:
+            os.close(lock)
+
+    def _release(self) -> None:
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
+
+    def __del__(self) -> None:
+        self._release()
+
+    @property
+    def _marker(self) -> Path:
+        return self._folder.parent / ACTIVE / self.id
+
+    def _mark(self) -> None:
+        """Tell `recover` of other processes to look at this call."""
+        os.close(os.open(self._marker, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+
+    def _unmark(self) -> None:
+        self._marker.unlink(missing_ok=True)
+
+    def _write(self, facts: KeptFacts) -> None:
+        self._facts = facts
+        values = {each.name: getattr(facts, each.name) for each in fields(facts)}
+        with open_tree(str(self._folder)) as call:
+            write_file(call.root, FACTS, json.dumps(values).encode())
+
+    def _settle(self, state: KeptState, **more: Any) -> None:
+        now = time.time_ns()
+        self._write(replace(self._facts, state=state, settled_ns=now, **more))
+        self._unmark()
+
+    def _plan(self) -> ChangePlan:
+        if self._known_plan is None:
+            with open_tree(str(self._folder)) as call:
+                data = read_file(call.root, PLAN)
+            self._known_plan = ChangePlan.from_json(data) if data is not None else ChangePlan()
+        return self._known_plan
+
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[FolderTree, FolderTree]]:
+        with open_tree(str(self._folder)) as call, open_tree(self._facts.workspace) as workspace:
+            status = os.fstat(workspace.root)
+            is_same_boot = self._facts.boot == boot_id()
+            device = status.st_dev if is_same_boot else self._facts.device
+            if (device, status.st_ino) != (self._facts.device, self._facts.inode):
+                raise ChangesError(
+                    f"{self._facts.workspace} is not the folder in which call {self.id} ran",
+                    hint="put the folder back in its place, then try again",
+                )
+            yield call, workspace
+
+    def _drive(self, only: Iterable[str] | None, *, forward: bool) -> ChangeOutcome:
+        """Apply or reverse; an undo is reversed by applying the call that it undid."""
+        if self.reverses:
+            other = self._store.get(self.reverses)
+            with other._locked():  # noqa: SLF001 - another object of this class
+                chosen = only if only is not None else self._facts.only
+                outcome = other._drive(chosen, forward=not forward)  # noqa: SLF001
+            self._settle("applied" if forward else "undone")
+            return outcome
+        self._mark()
+        try:
+            with (
+                self._opened() as (call, workspace),
+                lock_workspace(self._folder.parent, workspace),
+            ):
+                conflicts = self._run(call, workspace, only, forward=forward)
+        except OSError as error:
+            self._known_plan = None
+            what = "the changes cannot be " + ("applied" if forward else "undone")
+            raise ChangesError.of(what, error) from error
+        return self._outcome(only, conflicts, forward=forward)
+
+    def _run(
+        self, call: FolderTree, workspace: FolderTree, only: Iterable[str] | None, *, forward: bool
+    ) -> list[Conflict]:
+        plan = self._plan()
+        chosen = plan.chosen(only)
+        dirty = split_dirty(plan, workspace, chosen, self._facts.settled_ns, forward=forward)
+        applier = Applier(call, workspace, plan, self.id)
+        applier.run(chosen, plan.touched_by(chosen, only), forward=forward)
+        is_left = only is not None and any(not swap.done for swap in plan.swaps)
+        done: KeptState = "staged" if is_left and self.state != "undone" else "applied"
+        some = any(swap.done for swap in plan.swaps)
+        undone: KeptState = "applied" if only is not None and some else "undone"
+        self._settle(done if forward else undone)
+        return [*dirty, *applier.conflicts]
+
+    def _outcome(
+        self, only: Iterable[str] | None, conflicts: list[Conflict], *, forward: bool
+    ) -> ChangeOutcome:
+        plan = self._plan()
+        left = {each.path for each in conflicts} | {each.path for each in plan.conflicts}
+        wanted = None if only is None else {path.rstrip("/") for path in only}
+        done = [
+            each
+            for each in plan.changes
+            if not is_below(each, left) and (wanted is None or is_below(each, wanted))
+        ]
+        if not forward:
+            done = [reversed_change(each) for each in done]
+        told = [*plan.conflicts, *conflicts] if forward else conflicts
+        return ChangeOutcome(changes=tuple(done), conflicts=tuple(dict.fromkeys(told)))
+
+    def _keep(self, outcome: ChangeOutcome) -> None:
+        """Keep what an undo did, so that it can be shown and undone."""
+        plan = ChangePlan(conflicts=list(outcome.conflicts))
+        for change in outcome.changes:
+            plan.add(change)
+        with open_tree(str(self._folder)) as call:
+            write_file(call.root, PLAN, plan.to_json())
+        self._known_plan = plan
+        self._settle("applied")
+        self._release()
+
+    def _forget(self) -> None:
+        remove_tree(self._folder)
+        self._unmark()
+        self._release()
+
+    def _empty(self) -> None:
+        for part in _PARTS:
+            remove_tree(self._folder / part)
+
+    def recover(self) -> None:
+        """Finish or take back what a process had begun; the caller has the lock of the call."""
+        if self.state == "discarded":
+            self._empty()
+        elif self.reverses and self.state == "running":
+            if self._store.get(self.reverses).state != "undone":
+                self._forget()
+                return
+            other = self._store.get(self.reverses)
+            self._keep(other._outcome(self._facts.only, [], forward=False))  # noqa: SLF001
+        elif self.state == "running":
+            self._recover_running()
+            return
+        else:
+            self._recover_run()
+        self._unmark()
+
+    def _recover_running(self) -> None:
+        """Keep what a call changed whose process died before anybody judged it; or nothing."""
+        layers = self._folder / "upper"
+        if not layers.exists() or not any(layers.iterdir()):
+            self._forget()
+            return
+        with self._opened() as (call, workspace):
+            self._read(call, workspace)
+        self._keep_staged()
+
+    def _recover_run(self) -> None:
+        if not (self._folder / RUN).exists():
+            return
+        with self._opened() as (call, workspace), lock_workspace(self._folder.parent, workspace):
+            forward = Applier(call, workspace, self._plan(), self.id).repair()
+        if forward is not None:
+            self._settle("applied" if forward else "undone")
+
+    def _open_side(self, change: FileChange, *, new: bool) -> BinaryIO | None:
+        plan = self._plan()
+        path = plan.raw.get(change.path, change.path)
+        if not new and change.old_path:
+            path = plan.raw.get(change.old_path, change.old_path)
+        with suppress(OSError), self._opened() as (call, workspace):
+            in_call, found = plan.content_at(path, new=new)
+            with (call if in_call else workspace).opened(found) as descriptor:
+                if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    return open(os.dup(descriptor), "rb")
+        return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptUndo(ChangeOutcome):
+    """What an undo did; `call` is the undo itself, which can be undone."""
+
+    call: KeptCall
+
+
+def is_below(change: FileChange, paths: Iterable[str]) -> bool:
+    """Tell whether a change is at one of these paths or below it."""
+    names = [name for name in (change.path, change.old_path) if name]
+    return any(name == path or name.startswith(f"{path}/") for path in paths for name in names)
+
+
+def _copy_layer(layer: Path, target: Path) -> None:
+    with open_tree(str(layer.parent)) as source, open_tree(str(target.parent)) as kept:
+        copier = Copier(marks=True)
+        try:
+            copier.copy((source.root, layer.name), (kept.root, f"{target.name}.new"))
+        finally:
+            copier.close()
+        os.rename(f"{target.name}.new", target.name, src_dir_fd=kept.root, dst_dir_fd=kept.root)
+    remove_tree(layer)

@@ -1,0 +1,494 @@
+"""Makes the plan of a layer: which steps bring the tree that the call saw into the workspace."""
+
+import os
+import stat
+from collections.abc import Iterator
+
+from skillpouch.results import FileChange, WorkspaceChange
+from skillpouch.text import escape_hidden
+from skillpouch.workspace.change_plan import ChangePlan, Swap, Touch
+from skillpouch.workspace.file_state import (
+    PATH_ONLY,
+    FolderTree,
+    Metadata,
+    handle_of,
+    identity_of,
+    metadata_of,
+    name_of,
+)
+from skillpouch.workspace.layer_reading import (
+    LayerEntry,
+    LayerReader,
+    RenameCandidates,
+    names_of,
+)
+
+_CHANGED = "it was changed by somebody else since the call began"
+_REMOVED = "it was removed by somebody else since the call began"
+_APPEARED = "somebody else made it since the call began"
+_DEVICE = "it is a device"
+
+
+class LayerPlanner:
+    """Adds the steps of one layer to a plan.
+
+    First all renamed files and folders go out of the workspace into slots, the deepest first; then
+    every place gets what belongs there, from the top down. So folders may be renamed into each
+    other and swapped.
+    """
+
+    def __init__(self, reader: LayerReader, plan: ChangePlan, numbers: Iterator[int]) -> None:
+        self._reader = reader
+        self._upper, self._lower = reader.upper, reader.lower
+        self._plan = plan
+        self._numbers = numbers
+        self._claimed = {swap.path for swap in plan.swaps}
+        self._entries: list[LayerEntry] = []
+        self._moved: dict[str, LayerEntry] = {}  # what goes to another place, by lower path
+        self._gone: dict[str, os.stat_result] = {}  # lower files that leave their place
+        self._gone_folders: set[str] = set()
+        self._blocked: set[str] = set()  # folders to remove in which somebody else is at work
+        self._takes: list[Swap] = []
+        self._swaps: list[Swap] = []
+        self._links: list[Swap] = []
+        self._shared: dict[int, tuple[Swap, LayerEntry]] = {}  # changed files with other names
+        self._listed: set[str] = set()
+
+    def run(self) -> None:
+        """Read the layer, and add its steps and changes to the plan."""
+        root = self._reader.read()
+        self._entries = list(_all_below(root))
+        self._find_moved()
+        self._find_gone()
+        self._find_renamed()
+        self._find_anchors()
+        for entry in reversed(self._entries):
+            entry.plain = _is_plain(entry)
+        self._emit(root)
+        self._change_other_names()
+        self._join()
+        self._touch_folders([root, *self._entries])
+        self._list_deleted()
+        self._plan.marked += self._reader.marked
+
+    def _conflict(self, entry: LayerEntry, reason: str) -> None:
+        self._plan.conflict(entry.path, reason)
+        for each in (entry, *_all_below(entry)):
+            each.excluded = True
+
+    def _find_moved(self) -> None:
+        for entry in self._entries:
+            if entry.redirect is None or entry.excluded:
+                continue
+            source = entry.source
+            status = self._lower.status(source) if source else None
+            if source is None or status is None or not stat.S_ISDIR(status.st_mode):
+                self._conflict(entry, _REMOVED)
+            elif source in self._moved:
+                self._conflict(entry, _CHANGED)
+            elif source != entry.low:  # else it was renamed back
+                self._moved[source] = entry
+
+    def _find_gone(self) -> None:
+        """Find what leaves its place, and what somebody else has changed meanwhile."""
+        for entry in self._entries:
+            if entry.excluded:
+                continue
+            reason = self._cannot(entry)
+            if reason:
+                self._conflict(entry, reason)
+            elif entry.low is None or entry.low in self._moved or _is_merged(entry):
+                continue
+            elif entry.occupant is not None:
+                self._displace(entry, entry.low, entry.occupant)
+
+    def _cannot(self, entry: LayerEntry) -> str:
+        if entry.kind == "special" and not _is_pipe(entry.status):
+            return _DEVICE
+        if entry.kind != "folder" and self._is_claimed(entry.path):
+            return "another program of the same call changed it, too"
+        was_there = entry.kind == "folder" and entry.origin is not None
+        return _REMOVED if was_there and entry.source is None and not entry.opaque else ""
+
+    def _displace(self, entry: LayerEntry, low: str, occupant: os.stat_result) -> None:
+        if stat.S_ISDIR(occupant.st_mode):
+            self._remove_folder(entry, low)
+        elif self._is_no_change(entry, occupant):
+            entry.excluded = True
+        elif occupant.st_ctime_ns > self._reader.since_ns:
+            is_new = entry.origin is None and entry.kind != "whiteout"
+            self._conflict(entry, _APPEARED if is_new else _CHANGED)
+        elif not entry.same:
+            self._gone[low] = occupant
+
+    def _is_claimed(self, path: str) -> bool:
+        while self._claimed and path:
+            if path in self._claimed:
+                return True
+            path = path.rpartition("/")[0]
+        return False
+
+    def _is_no_change(self, entry: LayerEntry, then: os.stat_result) -> bool:
+        """Tell whether a file was copied up, or replaced by its like, and nothing else."""
+        now = entry.status
+        if not entry.same or now.st_nlink > 1 or now.st_mtime_ns != then.st_mtime_ns:
+            return False
+        if (now.st_mode, now.st_uid, now.st_gid) != (then.st_mode, then.st_uid, then.st_gid):
+            return False
+        before = self._metadata(self._lower, entry.low or "", then)
+        return before.attributes == self._metadata(self._upper, entry.path, now).attributes
+
+    def _remove_folder(self, entry: LayerEntry, low: str) -> None:
+        """Note every file of a folder that the call removed or replaced."""
+        files, folders, conflicts = self._walk(low)
+        if not conflicts:
+            self._gone |= files
+            self._gone_folders |= folders
+        elif entry.kind == "whiteout":
+            self._blocked.add(low)
+            self._gone |= files
+            for path in conflicts:
+                self._plan.conflict(path, _CHANGED)
+        else:
+            self._conflict(entry, f"somebody else changed {escape_hidden(conflicts[0])} in it")
+
+    def _walk(self, low: str) -> tuple[dict[str, os.stat_result], set[str], list[str]]:
+        """Return the files below a lower folder, its folders, and what somebody else changed."""
+        files, conflicts = dict[str, os.stat_result](), list[str]()
+        folders, todo = set[str](), [low]
+        while todo:
+            path = todo.pop()
+            folders.add(path)
+            with self._lower.listing(path) as descriptor, os.scandir(descriptor) as listing:
+                found = [
+                    (f"{path}/{each.name}", each.stat(follow_symlinks=False)) for each in listing
+                ]
+            for inner, status in found:
+                if inner in self._moved:
+                    continue
+                if stat.S_ISDIR(status.st_mode):
+                    todo.append(inner)
+                elif status.st_ctime_ns > self._reader.since_ns:
+                    conflicts.append(inner)
+                else:
+                    files[inner] = status
+        return files, folders, conflicts
+
+    def _find_renamed(self) -> None:
+        """Find the lower files from which files of the layer were renamed."""
+        files = [each for each in self._entries if each.kind not in ("folder", "whiteout")]
+        files = [each for each in files if not each.excluded]
+        in_place = [each for each in files if each.same or self._is_in_place(each)]
+        known = {each.status.st_ino for each in in_place}
+        todo = (
+            [each for each in files if each not in in_place] if len(in_place) < len(files) else []
+        )
+        candidates = RenameCandidates(self._lower, self._gone)
+        for entry in todo:
+            entry.moved_from = candidates.origin_of(entry, self._reader)
+            if entry.moved_from:
+                before = self._gone[entry.moved_from]
+                entry.same = self._reader.is_same_file(entry, entry.moved_from, before)
+                known.add(entry.status.st_ino)
+        for entry in todo:
+            was_there = entry.origin or (entry.origin == b"" and not self._gone)
+            is_new = entry.moved_from or entry.occupant is not None
+            if was_there and not is_new and entry.status.st_ino not in known:
+                self._conflict(entry, _REMOVED)
+
+    def _is_in_place(self, entry: LayerEntry) -> bool:
+        if not entry.origin or entry.occupant is None or entry.low is None:
+            return False
+        return handle_of(*self._lower.place(entry.low)) == entry.origin
+
+    def _find_anchors(self) -> None:
+        """Find names of one file of which another name is an unchanged file of the workspace."""
+        groups: dict[int, list[LayerEntry]] = {}
+        for entry in self._entries:
+            is_file = entry.kind not in ("folder", "whiteout")
+            if is_file and entry.status.st_nlink > 1 and not entry.excluded:
+                groups.setdefault(entry.status.st_ino, []).append(entry)
+        for group in groups.values():
+            anchor = next((each for each in group if each.same), None)
+            if anchor is not None:
+                for entry in group:
+                    entry.anchor = anchor if entry is not anchor else None
+
+    def _emit(self, root: LayerEntry) -> None:
+        self._moved |= {
+            each.moved_from: each
+            for each in self._entries
+            if each.moved_from and each.same and not each.anchor and not each.excluded
+        }
+        todo = list(reversed(root.children))
+        while todo:
+            entry = todo.pop()
+            if entry.excluded:
+                continue
+            if entry.kind == "folder":
+                self._emit_folder(entry)
+                is_whole = entry.source is None and entry.plain
+                todo += [] if is_whole else reversed(entry.children)
+            elif entry.kind == "whiteout":
+                self._emit_removal(entry)
+            else:
+                self._emit_file(entry)
+
+    def _slot(self, folder: str) -> str:
+        return f"{folder}/{next(self._numbers)}"
+
+    def _take(self, low: str, status: os.stat_result) -> str:
+        slot = self._slot("past")
+        self._takes.append(Swap(path=low, slot=slot, before=identity_of(status), after=None))
+        return slot
+
+    def _swap(self, entry: LayerEntry, slot: str, after: os.stat_result | None) -> Swap:
+        stays = entry.occupant is not None and entry.low not in self._moved
+        before = identity_of(entry.occupant) if entry.occupant is not None and stays else None
+        identity = identity_of(after) if after is not None else None
+        swap = Swap(path=entry.path, slot=slot, before=before, after=identity)
+        swap.old_path = entry.low or "" if before is not None and entry.low != entry.path else ""
+        (self._links if entry.anchor else self._swaps).append(swap)
+        return swap
+
+    def _emit_folder(self, entry: LayerEntry) -> None:
+        if _is_merged(entry):
+            return
+        if entry.source is not None:
+            status = self._lower.status(entry.source)
+            assert status is not None
+            self._swap(entry, self._take(entry.source, status), status)
+            self._add(entry, "renamed", old_path=entry.source)
+        elif entry.plain:
+            self._swap(entry, entry.slot, entry.status)
+            for each in (entry, *_all_below(entry)):
+                self._list_new(each)
+        else:
+            slot = self._slot("new")
+            made = self._metadata(self._upper, entry.path, entry.status)
+            self._plan.folders.append((slot, made))
+            self._swap(entry, slot, entry.status)
+            self._list_new(entry)
+
+    def _emit_removal(self, entry: LayerEntry) -> None:
+        low = entry.low
+        if low is None or entry.occupant is None or low in self._moved:
+            return
+        if low not in self._blocked:
+            self._swap(entry, self._slot("past"), None)
+            return
+        for path, status in self._gone.items():
+            if path.startswith(f"{low}/") and path not in self._moved:
+                inner = f"{entry.path}{path[len(low) :]}"
+                before = identity_of(status)
+                slot = self._slot("past")
+                swap = Swap(path=inner, slot=slot, before=before, after=None, old_path=path)
+                self._swaps.append(swap)
+
+    def _emit_file(self, entry: LayerEntry) -> None:
+        before = self._gone[entry.moved_from] if entry.moved_from else entry.occupant
+        if entry.anchor is not None:
+            kept = entry.anchor.moved_from
+            status = self._gone[kept] if kept else entry.anchor.occupant
+            self._swap(entry, self._slot("new"), status).link = entry.anchor.path
+            self._add(entry, "link", entry.occupant)
+        elif entry.same and before is not None:
+            if entry.moved_from:
+                self._swap(entry, self._take(entry.moved_from, before), before)
+                self._add(entry, "renamed", before, entry.moved_from)
+            self._touch_file(entry, entry.moved_from or entry.low or "", before)
+        else:
+            swap = self._swap(entry, entry.slot, entry.status)
+            if entry.moved_from:
+                self._add(entry, "renamed", before, entry.moved_from)
+            else:
+                self._list_new(entry)
+            if before is not None and stat.S_ISREG(before.st_mode) and before.st_nlink > 1:
+                self._shared[before.st_ino] = swap, entry
+
+    def _change_other_names(self) -> None:
+        """Give a changed file to its other names in the workspace, as writing in place would."""
+        if not self._shared:
+            return
+        places = {each.path: each for each in self._entries}
+        for low, status in names_of(self._lower, set(self._shared)):
+            swap, entry = self._shared[status.st_ino]
+            path = self._target_of(low)
+            other = places.get(path)
+            is_changed = other is not None and not (other.same or other.excluded)
+            if low in self._gone or path in (entry.path, "") or is_changed:
+                continue
+            slot = self._slot("new")
+            self._plan.links.append((entry.slot, slot))
+            number = len(self._takes) + self._swaps.index(swap)
+            self._links.append(
+                Swap(
+                    path=path,
+                    slot=slot,
+                    before=identity_of(status),
+                    after=swap.after,
+                    needs=len(self._plan.swaps) + number,
+                )
+            )
+            self._add(entry, "changed", status, path=path)
+
+    def _target_of(self, low: str) -> str:
+        """Return where a lower file is after all steps; "" for one that is taken away."""
+        above, below = low, ""
+        while above:
+            if above in self._moved:
+                return f"{self._moved[above].path}{below}"
+            if above in self._gone_folders:
+                return ""
+            above, _, name = above.rpartition("/")
+            below = f"/{name}{below}"
+        return low
+
+    def _join(self) -> None:
+        self._takes.sort(key=lambda swap: swap.path.count("/"), reverse=True)
+        self._plan.swaps += [*self._takes, *self._swaps, *self._links]
+
+    def _touch_file(self, entry: LayerEntry, low: str, status: os.stat_result) -> None:
+        before = self._metadata(self._lower, low, status)
+        after = self._metadata(self._upper, entry.path, entry.status)
+        touch = Touch(
+            old_path=low,
+            path=entry.path,
+            inode=status.st_ino,
+            is_folder=False,
+            before=before,
+            after=after,
+        )
+        if _differ(before, after) or before.mtime_ns != after.mtime_ns:
+            self._plan.touches.append(touch)
+        if _differ(before, after) and not entry.moved_from:
+            self._add(entry, "mode", status)
+
+    def _touch_folders(self, entries: list[LayerEntry]) -> None:
+        """Set the times of folders in which something was swapped, the deepest first."""
+        touched = {swap.path.rpartition("/")[0] for swap in (*self._swaps, *self._links)}
+        taken = {swap.path.rpartition("/")[0] for swap in self._takes}
+        for entry in reversed(entries):
+            if entry.kind != "folder" or entry.excluded or (entry.source is None and entry.plain):
+                continue
+            after = self._metadata(self._upper, entry.path, entry.status)
+            before, inode = after, 0
+            if entry.source is not None:
+                with self._lower.opened(entry.source, PATH_ONLY) as held:
+                    status = os.fstat(held)
+                    before, inode = metadata_of(status, name_of(held)), status.st_ino
+                if not entry.path:
+                    after = before._replace(atime_ns=after.atime_ns, mtime_ns=after.mtime_ns)
+            swapped = entry.path in touched or entry.source in taken
+            if swapped or (entry.source is not None and _differ(before, after)):
+                touch = Touch(
+                    old_path=entry.source,
+                    path=entry.path,
+                    inode=inode,
+                    is_folder=True,
+                    before=before,
+                    after=after,
+                )
+                self._plan.touches.append(touch)
+            if entry.source is not None and _differ(before, after) and _is_merged(entry):
+                self._add(entry, "mode", entry.occupant)
+
+    @staticmethod
+    def _metadata(tree: FolderTree, path: str, status: os.stat_result) -> Metadata:
+        with tree.opened(path, PATH_ONLY) as held:
+            return metadata_of(status, name_of(held))
+
+    def _list_new(self, entry: LayerEntry) -> None:
+        """List what is at a path now, and what was there before under the same name."""
+        if entry.kind == "folder":
+            if not entry.children and entry.path not in self._gone_folders:
+                self._add(entry, "created", path=f"{entry.path}/")
+            return
+        before = self._gone.get(entry.path) if entry.low in (None, entry.path) else entry.occupant
+        if entry.kind == "link":
+            self._add(entry, "link", before)
+        elif before is None or stat.S_ISDIR(before.st_mode):
+            self._add(entry, "created")
+        elif entry.low is None and self._reader.is_same_file(entry, entry.path, before):
+            self._listed.add(entry.path)
+        else:
+            self._add(entry, "changed", before)
+
+    def _add(
+        self,
+        entry: LayerEntry,
+        change: WorkspaceChange,
+        before: os.stat_result | None = None,
+        old_path: str = "",
+        path: str = "",
+    ) -> None:
+        self._listed.add(path or entry.path)
+        is_file, now = entry.kind == "file", entry.status
+        size = now.st_size if entry.kind in ("file", "link") else 0
+        if is_file and not entry.same and not entry.anchor:
+            self._plan.bytes_written += size
+        if is_file and not path:
+            self._plan.kept_bytes += size
+        had = before is not None and before.st_mode & 0o111
+        is_program = is_file and now.st_mode & 0o111 and not (entry.same and had)
+        self._plan.add(
+            FileChange(
+                path=self._plan.shown(path or entry.path),
+                change=change,
+                size=size,
+                size_before=before.st_size if before is not None else 0,
+                old_path=self._plan.shown(old_path),
+                sha256=entry.sha256,
+                mode=stat.S_IMODE(now.st_mode),
+                mode_before=stat.S_IMODE(before.st_mode) if before is not None else None,
+                executable=bool(is_program),
+            )
+        )
+
+    def _list_deleted(self) -> None:
+        away = {each.moved_from for each in self._entries if not each.excluded}
+        for path, status in self._gone.items():
+            self._plan.kept_bytes += status.st_size if stat.S_ISREG(status.st_mode) else 0
+            if path in away or path in self._listed or path in self._moved:
+                continue
+            mode = stat.S_IMODE(status.st_mode)
+            size = status.st_size
+            shown = self._plan.shown(path)
+            self._plan.add(
+                FileChange(path=shown, change="deleted", size_before=size, mode_before=mode)
+            )
+        full = {path.rpartition("/")[0] for path in (*self._gone, *self._gone_folders)}
+        places = {each.path for each in self._entries if each.kind == "folder"}
+        for path in self._gone_folders - full - places:
+            self._plan.add(FileChange(path=f"{escape_hidden(path)}/", change="deleted"))
+        self._plan.changes.sort(key=lambda change: change.path)
+
+
+def _differ(one: Metadata, other: Metadata) -> bool:
+    return one[:3] != other[:3] or one.attributes != other.attributes
+
+
+def _is_merged(entry: LayerEntry) -> bool:
+    return entry.kind == "folder" and entry.source is not None and entry.source == entry.low
+
+
+def _is_pipe(status: os.stat_result) -> bool:
+    return stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
+
+
+def _is_plain(entry: LayerEntry) -> bool:
+    """Tell whether an entry can be renamed into the workspace with everything in it."""
+    if entry.excluded or entry.anchor or entry.kind == "whiteout":
+        return False
+    if entry.kind != "folder":
+        return not (entry.moved_from and entry.same)
+    return entry.source is None and all(each.plain for each in entry.children)
+
+
+def _all_below(entry: LayerEntry) -> Iterator[LayerEntry]:
+    """Yield all entries below one, folders before what is in them."""
+    todo = list(reversed(entry.children))
+    while todo:
+        each = todo.pop()
+        yield each
+        todo += reversed(each.children)

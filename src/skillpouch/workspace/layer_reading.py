@@ -1,0 +1,376 @@
+"""Reads the upper folder of an overlay: every entry of it, and what it stands for in the lower one.
+
+The form is that of Linux, Documentation/filesystems/overlayfs.rst: a character device 0:0 removes
+what the lower folder has under that name; `opaque` folders hide the lower ones; `redirect` names
+the lower folder that was renamed; `origin` is the handle of the file that was copied up. A call
+can make none of these by itself, but what it made is not trusted: nothing is opened by a path.
+"""
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Literal
+
+from skillpouch.workspace.file_state import (
+    OVERLAY_ATTRIBUTES,
+    READ,
+    FolderTree,
+    extents_of,
+    handle_of,
+    name_of,
+)
+
+MOST_HASHED = 256 * 1024 * 1024  # larger files have no hash: it would take longer than the call
+_CHUNK = 1024 * 1024
+_MOST_SEARCHED = 50_000  # entries of a workspace, for other names of a file that was changed
+_HANDLE_STARTS = 21  # struct ovl_fb: version, magic, length, flags, type, 16 bytes of uuid
+_TYPE_AT = 4
+
+Kind = Literal["folder", "file", "link", "special", "whiteout"]
+
+
+class LayerEntry:
+    """One entry of an upper folder, at `path` of the tree that the call saw."""
+
+    __slots__ = (
+        "anchor",
+        "children",
+        "excluded",
+        "kind",
+        "low",
+        "moved_from",
+        "occupant",
+        "opaque",
+        "origin",
+        "path",
+        "plain",
+        "redirect",
+        "same",
+        "sha256",
+        "slot",
+        "source",
+        "status",
+    )
+
+    def __init__(self, path: str, slot: str, status: os.stat_result, kind: Kind) -> None:
+        self.path = path
+        self.slot = slot  # below the folder of the call
+        self.status = status
+        self.kind: Kind = kind
+        self.low: str | None = None  # the lower path in whose place it is
+        self.occupant: os.stat_result | None = None  # what the lower folder has there
+        self.origin: bytes | None = None  # None: not copied up; b"": copied up from somewhere
+        self.opaque = False
+        self.redirect: str | None = None
+        self.source: str | None = None  # of a folder: the lower folder that it shows as well
+        self.moved_from = ""  # of a file: the lower path that it was renamed from
+        self.same = False  # its content is that of the occupant, or of `moved_from`
+        self.sha256 = ""
+        self.anchor: LayerEntry | None = None  # unchanged, and another name of this file
+        self.plain = True  # can be brought into the workspace as it is, with all below it
+        self.children: list[LayerEntry] = []
+        self.excluded = False  # a conflict: left alone with everything below it
+
+
+def kind_of(status: os.stat_result) -> Kind:
+    """Return what an entry of an upper folder is."""
+    mode = status.st_mode
+    if stat.S_ISREG(mode):
+        return "file"
+    if stat.S_ISDIR(mode):
+        return "folder"
+    if stat.S_ISLNK(mode):
+        return "link"
+    return "whiteout" if stat.S_ISCHR(mode) and status.st_rdev == 0 else "special"
+
+
+class LayerReader:
+    """Reads one upper folder against the lower one; both are open."""
+
+    def __init__(self, upper: FolderTree, lower: FolderTree, slot: str, since_ns: int) -> None:
+        self.upper = upper
+        self.lower = lower
+        self.since_ns = since_ns
+        self._slot = slot
+        self.marked: list[str] = []
+
+    def read(self) -> LayerEntry:
+        """Return the root of the tree, with all entries below it."""
+        root = LayerEntry("", self._slot, os.fstat(self.upper.root), "folder")
+        root.source = root.low = ""
+        root.occupant = os.fstat(self.lower.root)
+        todo = [root]
+        while todo:
+            folder = todo.pop()
+            self._read_folder(folder)
+            todo += [each for each in folder.children if each.kind == "folder"]
+        return root
+
+    def _read_folder(self, folder: LayerEntry) -> None:
+        with self.upper.listing(folder.path) as descriptor:
+            if folder.path:
+                self._read_marks(folder, descriptor)
+                folder.source = self._source_of(folder)
+            with os.scandir(descriptor) as listing:
+                found = [(each.name, each.stat(follow_symlinks=False)) for each in listing]
+            folder.children = [
+                self._read_entry(folder, descriptor, name, status)
+                for name, status in sorted(found, key=_first)
+            ]
+
+    def _read_entry(
+        self, folder: LayerEntry, descriptor: int, name: str, status: os.stat_result
+    ) -> LayerEntry:
+        above = folder.path
+        path = f"{above}/{name}" if above else name
+        entry = LayerEntry(path, f"{folder.slot}/{name}", status, kind_of(status))
+        source = folder.source
+        if source is not None:
+            entry.low = f"{source}/{name}" if source else name
+            entry.occupant = self.lower.status(entry.low)
+        if entry.kind == "file":
+            self._read_file(entry, descriptor, name)
+        elif entry.kind == "link":
+            self._read_marks(entry, f"{name_of(descriptor)}/{name}")
+            entry.same = self._is_same_link(entry, descriptor, name)
+        elif entry.kind == "special":
+            self._read_marks(entry, f"{name_of(descriptor)}/{name}")
+        return entry
+
+    def _read_marks(self, entry: LayerEntry, path: str | int) -> None:
+        """Note what the overlay wrote about an entry."""
+        with suppress(OSError):  # the file system has no attributes
+            follow = isinstance(path, int)
+            names = os.listxattr(path, follow_symlinks=follow)
+            marks = [name for name in names if name.startswith(OVERLAY_ATTRIBUTES)]
+            if not marks:
+                return
+            self.marked.append(entry.slot)
+            for name in marks:
+                value = os.getxattr(path, name, follow_symlinks=follow)
+                self._note(entry, name.partition(".overlay.")[2], value)
+
+    @staticmethod
+    def _note(entry: LayerEntry, mark: str, value: bytes) -> None:
+        if mark == "origin":
+            handle = value[_HANDLE_STARTS:]
+            entry.origin = value[_TYPE_AT : _TYPE_AT + 1] + handle if handle else b""
+        elif mark == "opaque":
+            entry.opaque = value == b"y"
+        elif mark == "redirect":
+            entry.redirect = os.fsdecode(value)
+
+    def _source_of(self, folder: LayerEntry) -> str | None:
+        """Return the lower folder that this one shows, under this name or another."""
+        low, occupant = folder.low, folder.occupant
+        if folder.redirect is not None:
+            return self._redirected(folder)
+        if low is None or occupant is None or not stat.S_ISDIR(occupant.st_mode):
+            return None
+        if folder.opaque and not self._has_appeared(low, occupant):
+            return None
+        return low
+
+    @staticmethod
+    def _redirected(folder: LayerEntry) -> str | None:
+        named = folder.redirect or ""
+        if named.startswith("/"):
+            found = named[1:]
+        elif folder.low is None:
+            return None
+        else:
+            above = folder.low.rpartition("/")[0]
+            found = f"{above}/{named}" if above else named
+        parts = found.split("/")
+        return None if any(part in ("", ".", "..") for part in parts) else found
+
+    def _has_appeared(self, low: str, occupant: os.stat_result) -> bool:
+        """Tell whether a folder was made after the call began: two calls may make the same one."""
+        if occupant.st_ctime_ns <= self.since_ns:
+            return False
+        with self.lower.listing(low) as descriptor, os.scandir(descriptor) as listing:
+            return all(
+                each.stat(follow_symlinks=False).st_ctime_ns > self.since_ns for each in listing
+            )
+
+    def _read_file(self, entry: LayerEntry, folder: int, name: str) -> None:
+        try:
+            descriptor = os.open(name, READ, dir_fd=folder)
+        except PermissionError:  # nobody may read it: it counts as changed
+            self._read_marks(entry, f"{name_of(folder)}/{name}")
+            return
+        try:
+            self._read_marks(entry, descriptor)
+            occupant, low = entry.occupant, entry.low
+            size = entry.status.st_size
+            if (
+                low is None
+                or occupant is None
+                or occupant.st_size != size
+                or not stat.S_ISREG(occupant.st_mode)
+            ):
+                entry.sha256 = hash_of(descriptor, size)
+                return
+            with suppress(OSError), self.lower.opened(low) as other:
+                entry.sha256, entry.same = compared(descriptor, other, size)
+        finally:
+            os.close(descriptor)
+
+    def _is_same_link(self, entry: LayerEntry, folder: int, name: str) -> bool:
+        occupant, low = entry.occupant, entry.low
+        if low is None or occupant is None or not stat.S_ISLNK(occupant.st_mode):
+            return False
+        return os.readlink(name, dir_fd=folder) == self.read_link(low)
+
+    def read_link(self, low: str) -> str | None:
+        with suppress(OSError):
+            folder, name = self.lower.place(low)
+            return os.readlink(name, dir_fd=folder)
+        return None
+
+    def is_same_file(self, entry: LayerEntry, low: str, status: os.stat_result) -> bool:
+        """Tell whether an entry has the content of a lower file."""
+        if stat.S_IFMT(status.st_mode) != stat.S_IFMT(entry.status.st_mode):
+            return False
+        if entry.kind == "link":
+            folder, name = self.upper.place(entry.path)
+            return os.readlink(name, dir_fd=folder) == self.read_link(low)
+        if entry.kind != "file" or status.st_size != entry.status.st_size:
+            return entry.kind == "special"
+        with suppress(OSError), self.lower.opened(low) as other:
+            if entry.sha256:
+                return hash_of(other, status.st_size) == entry.sha256
+            with self.upper.opened(entry.path) as own:
+                return compared(own, other, status.st_size)[1]
+        return False
+
+
+def _first(pair: tuple[str, os.stat_result]) -> str:
+    return pair[0]
+
+
+def hash_of(descriptor: int, size: int) -> str:
+    """Return the sha256 of a file as hexadecimal digits; empty for a file that is too large."""
+    if size > MOST_HASHED:
+        return ""
+    if size < _CHUNK:
+        data = os.read(descriptor, _CHUNK)
+        if len(data) < _CHUNK:
+            return hashlib.sha256(data, usedforsecurity=False).hexdigest()
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    digest = hashlib.sha256(usedforsecurity=False)
+    for data in _chunks(descriptor, 0, size):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def compared(one: int, other: int, size: int) -> tuple[str, bool]:
+    """Return the hash of a file, and whether another of the same size has the same content."""
+    if size < _CHUNK:
+        data = os.read(one, _CHUNK)
+        digest = hashlib.sha256(data, usedforsecurity=False).hexdigest()
+        return digest, len(data) == size and data == os.read(other, _CHUNK)
+    same = _is_same_data(one, other, size)
+    return hash_of(one, size), same
+
+
+def _is_same_data(one: int, other: int, size: int) -> bool:
+    """Compare two files of one size; what is a hole in both is not read."""
+    parts = sorted([*extents_of(one, size), *extents_of(other, size)])
+    place = 0
+    for start, end in parts:
+        begin = max(start, place)
+        while begin < end:
+            count = min(_CHUNK, end - begin)
+            data = os.pread(one, count, begin)
+            if data != os.pread(other, count, begin):
+                return False
+            begin += len(data) or count
+        place = max(place, end)
+    return True
+
+
+def _chunks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
+    while start < end and (data := os.pread(descriptor, min(_CHUNK, end - start), start)):
+        start += len(data)
+        yield data
+
+
+class RenameCandidates:
+    """The files that left their place: what another file may have been renamed from."""
+
+    def __init__(self, lower: FolderTree, gone: dict[str, os.stat_result]) -> None:
+        self._lower = lower
+        self._gone = gone
+        self._by_handle: dict[bytes, str] | None = None
+        self._by_look: dict[tuple[int, int, int], list[str]] | None = None
+        self._used: set[str] = set()
+
+    def origin_of(self, entry: LayerEntry, reader: LayerReader) -> str:
+        """Return the lower path that an entry had, or an empty text."""
+        found = self._with_handle(entry.origin) if entry.origin else self._alike(entry, reader)
+        if found in self._used:
+            return ""
+        self._used.add(found)
+        return found
+
+    def _with_handle(self, handle: bytes) -> str:
+        if self._by_handle is None:
+            self._by_handle = {}
+            for path in self._gone:
+                found = handle_of(*self._lower.place(path))
+                if found is not None:
+                    self._by_handle[found] = path
+        return self._by_handle.get(handle, "")
+
+    def _alike(self, entry: LayerEntry, reader: LayerReader) -> str:
+        """Find a file by size, time and content.
+
+        Overlays name no origin in a user namespace, nor that of a file with several names.
+        """
+        if self._by_look is None:
+            self._by_look = {}
+            for path, status in self._gone.items():
+                self._by_look.setdefault(_look(status), []).append(path)
+        for path in self._by_look.get(_look(entry.status), ()):
+            status = self._gone[path]
+            is_possible = entry.origin is not None or status.st_nlink > 1
+            is_possible = is_possible and path not in self._used and path != entry.low
+            if is_possible and reader.is_same_file(entry, path, status):
+                return path
+        return ""
+
+
+def _look(status: os.stat_result) -> tuple[int, int, int]:
+    return stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns
+
+
+def names_of(tree: FolderTree, inodes: set[int]) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the paths in a tree of some files with several names, within a limit."""
+    todo, seen = [""], 0
+    while todo and seen < _MOST_SEARCHED:
+        folder = todo.pop()
+        with suppress(OSError), tree.listing(folder) as held, os.scandir(held) as listing:
+            for each in listing:
+                seen += 1
+                path = f"{folder}/{each.name}" if folder else each.name
+                if each.is_dir(follow_symlinks=False):
+                    todo.append(path)
+                elif each.inode() in inodes:
+                    yield path, each.stat(follow_symlinks=False)
+
+
+def remove_marks(path: str, status: os.stat_result) -> None:
+    """Remove the attributes of an overlay from a file of the call's folder."""
+    is_link = stat.S_ISLNK(status.st_mode)
+    names = os.listxattr(path, follow_symlinks=not is_link)
+    marks = [name for name in names if name.startswith(OVERLAY_ATTRIBUTES)]
+    locked = bool(marks) and not is_link and not status.st_mode & stat.S_IWUSR
+    if locked:
+        os.chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IWUSR)
+    for name in marks:
+        os.removexattr(path, name, follow_symlinks=not is_link)
+    if locked:
+        os.chmod(path, stat.S_IMODE(status.st_mode))

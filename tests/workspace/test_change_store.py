@@ -1,0 +1,333 @@
+"""What calls changed is kept, applied, undone, discarded and pruned."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from skillpouch.results import Conflict, FileChange
+from skillpouch.workspace.change_store import (
+    ChangeRetention,
+    ChangesError,
+    ChangeStateError,
+    ChangeStore,
+    KeptCall,
+    StoreFullError,
+    UnknownCallError,
+)
+from tests.workspace.overlays import Operation, OverlayHelper, overlay_helper
+from tests.workspace.trees import differences, tree_of, wait_for_tick
+
+
+@pytest.fixture(scope="module", params=["root", "user"])
+def helper(request: pytest.FixtureRequest) -> Iterator[OverlayHelper]:
+    with overlay_helper(request.param) as found:
+        yield found
+
+
+class Bench:
+    """A workspace, a store, and calls that change the one and are kept in the other."""
+
+    def __init__(self, folder: Path, helper: OverlayHelper) -> None:
+        self.workspace = folder / "workspace"
+        self.workspace.mkdir()
+        self.store = ChangeStore(folder / "store")
+        self.helper = helper
+        self._folder = folder
+        self._calls = 0
+
+    def given(self, *operations: Operation) -> None:
+        assert not any(self.helper.directly(self.workspace, list(operations)))
+
+    def call(self, *operations: Operation) -> KeptCall:
+        """Run a call that does these operations; what it changed is staged."""
+        self._calls += 1
+        started = time.time_ns()
+        upper = self.helper.layer(
+            self.workspace, self._folder / f"layer-{self._calls}", list(operations)
+        )
+        assert not any(self.helper.said), self.helper.said
+        kept = self.store.begin(
+            str(self._calls), self.workspace, tool="demo.tool", started_ns=started
+        )
+        kept.take(upper)
+        return kept
+
+
+@pytest.fixture
+def bench(tmp_path: Path, helper: OverlayHelper) -> Bench:
+    return Bench(tmp_path, helper)
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(each.name for each in folder.iterdir())
+
+
+def said(kept: KeptCall) -> list[tuple[str, str]]:
+    return [(each.change, each.path) for each in kept.changes.files]
+
+
+def test_nothing_reaches_the_workspace_before_it_is_applied(bench: Bench) -> None:
+    bench.given(("write", "kept.txt", "old"))
+    before = tree_of(bench.workspace)
+
+    kept = bench.call(("write", "kept.txt", "new"), ("write", "made.txt", "made"))
+
+    assert kept.state == "staged"
+    assert differences(before, tree_of(bench.workspace)) == []
+    assert said(kept) == [("changed", "kept.txt"), ("created", "made.txt")]
+
+
+def test_a_call_is_applied_undone_and_applied_again(bench: Bench) -> None:
+    bench.given(("mkdir", "data"), ("write", "data/a", "old"), ("write", "gone", "gone"))
+    before = tree_of(bench.workspace)
+    kept = bench.call(("append", "data/a", "er"), ("delete", "gone"), ("mkdir", "made"))
+
+    outcome = kept.apply()
+    applied = tree_of(bench.workspace)
+    undo = kept.undo(as_id="99")
+    undone = tree_of(bench.workspace)
+    redo = bench.store.get("99").undo()
+
+    assert outcome.conflicts == ()
+    assert outcome.changes == kept.changes.files
+    assert applied["data/a"].content == b"older"
+    assert differences(before, undone) == []
+    assert differences(applied, tree_of(bench.workspace)) == []
+    assert (undo.call.id, undo.call.reverses) == ("99", kept.id)
+    assert {each.id: each.state for each in bench.store.calls()} == {
+        kept.id: "applied",
+        "99": "undone",
+        redo.call.id: "applied",
+    }
+
+
+def test_calls_are_undone_one_after_the_other(bench: Bench) -> None:
+    bench.given(("write", "a", "0"))
+    trees = [tree_of(bench.workspace)]
+    for number in range(1, 4):
+        bench.call(("append", "a", str(number)), ("write", f"made{number}", "x")).apply()
+        trees.append(tree_of(bench.workspace))
+
+    while (last := bench.store.last(bench.workspace)) is not None:
+        trees.pop()
+        assert last.undo().conflicts == ()
+        assert differences(trees[-1], tree_of(bench.workspace)) == []
+
+    assert len(trees) == 1
+
+
+def test_only_some_of_the_changes_are_applied_and_undone(bench: Bench) -> None:
+    bench.given(("write", "a", "1"), ("write", "b", "1"))
+    kept = bench.call(("append", "a", "2"), ("append", "b", "2"), ("write", "c", "2"))
+
+    first = kept.apply(["a"])
+
+    assert [each.path for each in first.changes] == ["a"]
+    assert (bench.workspace / "b").read_text() == "1"
+    assert bench.store.get("1").state == "staged"
+    kept.apply()
+    assert bench.store.get("1").state == "applied"
+    kept.undo(["b"])
+    assert [(bench.workspace / name).read_text() for name in "abc"] == ["12", "1", "2"]
+
+
+@pytest.mark.promise("undo-10")
+def test_a_file_that_changed_meanwhile_is_named_and_left_alone(bench: Bench) -> None:
+    bench.given(*(("write", name, "old") for name in ("same", "edited", "removed", "kept")))
+    bench.given(("mkdir", "folder"), ("write", "folder/a", "a"), ("write", "folder/b", "b"))
+    started = time.time_ns()
+    wait_for_tick()
+    work = [("append", name, " by the call") for name in ("same", "edited", "removed")]
+    upper = bench.helper.layer(
+        bench.workspace,
+        bench.workspace.parent / "layer",
+        [*work, ("write", "made", "by the call"), ("delete", "kept"), ("rmtree", "folder")],
+    )
+    (bench.workspace / "edited").write_text("by somebody else")
+    (bench.workspace / "removed").unlink()
+    (bench.workspace / "made").write_text("by somebody else")
+    (bench.workspace / "folder/new").write_text("by somebody else")
+    kept = bench.store.begin("1", bench.workspace, tool="demo.tool", started_ns=started)
+    kept.take(upper)
+
+    outcome = kept.apply()
+
+    named = {each.path for each in outcome.conflicts}
+    is_root = bench.helper.way == "root"
+    assert named == {"edited", "made", "folder/new"} | ({"removed"} if is_root else set())
+    assert (bench.workspace / "edited").read_text() == "by somebody else"
+    assert (bench.workspace / "made").read_text() == "by somebody else"
+    assert (bench.workspace / "same").read_text() == "old by the call"
+    assert names_in(bench.workspace / "folder") == ["new"]
+    kept.undo()
+    assert (bench.workspace / "kept").read_text() == "old"
+    assert names_in(bench.workspace / "folder") == ["a", "b", "new"]
+
+
+@pytest.mark.promise("undo-10")
+def test_what_changed_after_the_call_is_not_undone(bench: Bench) -> None:
+    bench.given(("write", "a", "old"), ("write", "b", "old"))
+    kept = bench.call(
+        ("write", "a", "new"),
+        ("write", "b", "new"),
+        ("mkdir", "made"),
+        ("write", "made/one", "1"),
+        ("write", "made/two", "2"),
+    )
+    kept.apply()
+    wait_for_tick()
+    (bench.workspace / "a").write_text("newer")
+    (bench.workspace / "made/mine").write_text("mine")
+
+    undo = kept.undo()
+
+    assert {each.path for each in undo.conflicts} == {"a", "made/mine"}
+    assert (bench.workspace / "a").read_text() == "newer"
+    assert (bench.workspace / "b").read_text() == "old"
+    assert names_in(bench.workspace / "made") == ["mine"]
+    undo.call.undo()
+    assert names_in(bench.workspace / "made") == ["mine", "one", "two"]
+    assert (bench.workspace / "b").read_text() == "new"
+
+
+def test_changes_of_another_workspace_under_the_same_name_are_refused(bench: Bench) -> None:
+    kept = bench.call(("write", "a", "1"))
+    bench.workspace.rename(bench.workspace.with_name("moved"))
+    bench.workspace.mkdir()
+
+    with pytest.raises(ChangesError, match="is not the folder in which call 1 ran"):
+        kept.apply()
+
+    assert names_in(bench.workspace) == []
+
+
+def test_what_is_done_twice_is_an_error(bench: Bench) -> None:
+    kept = bench.call(("write", "a", "1"))
+    kept.apply()
+
+    with pytest.raises(ChangeStateError, match="call 1 cannot be applied: it is applied"):
+        kept.apply()
+    kept.undo()
+    with pytest.raises(ChangeStateError, match="it is undone"):
+        bench.store.get("1").undo()
+
+
+def test_discarded_changes_are_gone(bench: Bench) -> None:
+    kept = bench.call(("write", "a", "secret"))
+
+    kept.discard()
+
+    assert bench.store.get("1").state == "discarded"
+    assert not (bench.store.directory / "1/upper").exists()
+    with pytest.raises(ChangeStateError, match="it is discarded"):
+        kept.apply()
+
+
+def test_an_id_is_used_once_and_an_unknown_one_is_said(bench: Bench) -> None:
+    bench.call(("write", "a", "1"))
+
+    with pytest.raises(FileExistsError):
+        bench.store.begin("1", bench.workspace, tool="demo.tool", started_ns=0)
+    for name in ("nope", "../1", ".active", ""):
+        with pytest.raises(UnknownCallError):
+            bench.store.get(name)
+
+
+@pytest.mark.promise("undo-11")
+def test_the_store_is_private(bench: Bench) -> None:
+    kept = bench.call(("write", "a", "1"))
+
+    modes = {path.stat().st_mode & 0o777 for path in bench.store.directory.glob("**/call.json")}
+
+    assert bench.store.directory.stat().st_mode & 0o777 == 0o700
+    assert (bench.store.directory / kept.id).stat().st_mode & 0o777 == 0o700
+    assert modes == {0o600}
+
+
+def test_the_oldest_applied_calls_are_removed_first(bench: Bench) -> None:
+    for number in range(5):
+        kept = bench.call(("write", f"file{number}", "x" * 100_000))
+        if number != 1:
+            kept.apply()
+
+    removed = bench.store.prune(ChangeRetention(megabytes=0.27))
+
+    assert removed == 3
+    assert {each.id for each in bench.store.calls()} == {"2", "5"}
+
+
+def test_what_is_too_old_is_removed_in_every_state(bench: Bench) -> None:
+    bench.call(("write", "a", "1"))
+    bench.call(("write", "b", "1")).apply()
+
+    removed = bench.store.prune(ChangeRetention(days=0))
+
+    assert removed == 2
+    assert bench.store.calls() == []
+
+
+def test_a_store_full_of_staged_changes_lets_no_call_start(bench: Bench) -> None:
+    bench.call(("write", "a", "x" * 200_000))
+    store = ChangeStore(bench.store.directory, retention=ChangeRetention(megabytes=0.1))
+
+    with pytest.raises(StoreFullError, match="changes that wait") as caught:
+        store.check_room()
+    bench.store.get("1").discard()
+    store.check_room()
+
+    assert "skillpouch discard" in caught.value.hint
+
+
+def test_a_diff_shows_lines_modes_and_binary_files(bench: Bench) -> None:
+    bench.given(("write", "text", "one\ntwo\n"), ("write", "old", "same"), ("write", "m", "m"))
+    kept = bench.call(
+        ("append", "text", "three\n"),
+        ("write", "data", "a\0b"),
+        ("rename", "old", "new"),
+        ("chmod", "m", 0o700),
+    )
+    expected = (
+        "created data\n"
+        "  binary: 0 bytes before, 3 bytes now, sha256 "
+        "59c73e0b9d11b54e3c8a7cc0ebf0d5dcdc5dc54bbae20e7ac68a1ac4a0cd6a37\n"
+    )
+
+    staged = kept.diff(most_bytes=10_000)
+    kept.apply()
+    applied = kept.diff(most_bytes=10_000)
+
+    assert staged == applied
+    assert "changed text\n@@ -1,2 +1,3 @@\n one\n two\n+three\n" in staged
+    assert "renamed new from old\n" in staged
+    assert "mode m (mode 644 -> 700)\n" in staged
+    assert staged.startswith(expected.partition("sha256")[0])
+    assert len(kept.diff(most_bytes=40)) < 90
+
+
+def test_what_is_only_opened_is_no_change(bench: Bench) -> None:
+    bench.given(("write", "a", "1"))
+
+    kept = bench.call(("open", "a"))
+
+    assert kept.is_empty
+    assert kept.changes.files == ()
+
+
+def test_every_file_of_a_deleted_folder_is_listed(bench: Bench) -> None:
+    bench.given(("mkdir", "d"), ("mkdir", "d/e"), ("write", "d/a", "1"), ("write", "d/e/b", "22"))
+
+    kept = bench.call(("rmtree", "d"))
+
+    assert kept.changes.files == (
+        FileChange(path="d/a", change="deleted", size_before=1, mode_before=0o644),
+        FileChange(path="d/e/b", change="deleted", size_before=2, mode_before=0o644),
+    )
+    assert kept.changes.counts == {"deleted": 2}
+
+
+def test_a_conflict_says_where_and_why() -> None:
+    assert str(Conflict(path="a/b", reason="it is not there any more")) == (
+        "a/b: it is not there any more"
+    )
