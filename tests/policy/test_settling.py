@@ -447,6 +447,17 @@ def test_an_edit_that_fails_settles_nothing(manager_of: MakeManager) -> None:
     assert ChangeStore().calls() == []
 
 
+def test_the_next_command_begins_in_a_folder_that_the_last_one_made(
+    manager_of: MakeManager, workspace: Path
+) -> None:
+    manager = manager_of(builtins=True)
+
+    made = call(manager, "bash", {"command": "mkdir deep && cd deep"})
+    called = call(manager, "bash", {"command": "pwd"})
+
+    assert (made.content, called.stdout) == ("", f"{workspace}/deep\n")
+
+
 def test_a_background_job_holds_its_own_layer_until_it_ends(
     manager_of: MakeManager, workspace: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """`bash`: a command in the workspace, confined, waited for or in the background."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -250,14 +251,32 @@ def real_folder(workspace: Path, path: str) -> str:
         return place.relative
 
 
+def _suppressed(work: Callable[[], None], *errors: type[Exception]) -> Callable[[], None]:
+    """Return a function that does the work, and gives up without a word on these errors."""
+
+    def attempt() -> None:
+        with suppress(*errors):
+            work()
+
+    return attempt
+
+
 def _move(call: ToolCall, session: WorkspaceSession, answer: bytes) -> str:
     """Remember the folder in which a command ended, if it is inside the workspace."""
     reported = answer.decode("utf-8", "replace").strip().rpartition("\n")[2]
     if not reported.startswith("/"):
         return ""
     workspace = call.terms.workspace
-    try:
+
+    def move() -> None:
         session.move_to(workspace, real_folder(workspace, reported))
+
+    try:
+        move()
     except (ToolFaultError, CallDeniedError):
+        if call.writes != "direct" and reported.startswith(f"{workspace}/"):
+            # Perhaps a folder that the command made, and that is still in its layer.
+            call.when_applied.append(_suppressed(move, ToolFaultError, CallDeniedError))
+            return ""
         return "note: it ended outside the workspace; the next command begins where this one did"
     return ""
