@@ -73,7 +73,7 @@ _USUAL: Writes = "direct"
 _LACKING = (
     *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
     *("EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED", "onnection refused", "EUNATCH", "not attached"),
-    *("environment variable", "not set", "not configured"),
+    *("environment variable", "not set", "not configured", " found", "exist", "/tmp/."),  # noqa: S108
 )
 
 

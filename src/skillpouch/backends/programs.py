@@ -18,7 +18,7 @@ from skillpouch.backends.delivery import (
 from skillpouch.backends.program_results import result_of
 from skillpouch.calls import Access, Terms, ToolCall
 from skillpouch.discovery.skill_copies import copies_around
-from skillpouch.environment import base_environment
+from skillpouch.environment import base_environment, home_directory
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command, PreforkSpec, Prestarted
 from skillpouch.execution.confinement import Confinement, Profile
@@ -102,6 +102,7 @@ def _confinement(
         writable=(*access.writable, *around((*inside, *later), workspace)),
         workspace_read_only=is_read_only(terms),
         followed=_RUN_SCRIPTS,
+        home_links=_home_links((*access.readable, *access.writable)),
         network="hosts" if hosts else "none",
         hosts=hosts,
         skill_name=of.skill if hosts else "",
@@ -109,6 +110,18 @@ def _confinement(
         required=terms.required,
         sandbox="off" if is_unconfined else terms.sandbox,
         layered=layered,
+    )
+
+
+def _home_links(granted: tuple[Path, ...]) -> tuple[tuple[str, str], ...]:
+    """Return links by which a call finds granted paths of the user's home in its own, too."""
+    user, own = home_directory(), base_environment()["HOME"]
+    homes = {user, user.resolve()} if user else set[Path]()
+    return tuple(
+        (f"{own}/{path.relative_to(home)}", str(path))
+        for path in granted
+        for home in homes
+        if home in path.parents
     )
 
 

@@ -102,6 +102,7 @@ _HOST_ONLY = (
     "skill_name",
     "paths",
     "followed",
+    "home_links",
     "cgroup",
 )
 _SIGNAL_SCOPE = 6  # the Landlock ABI that confines signals
@@ -136,6 +137,7 @@ class Confinement:
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = ()
     followed: tuple[Path, ...] = ()
+    home_links: tuple[tuple[str, str], ...] = ()
     network: Network = "none"
     hosts: tuple[str, ...] = ()
     skill_name: str = ""
@@ -180,6 +182,7 @@ class Plan:
     skill_name: str
     paths: tuple[tuple[str, Right, bool], ...]  # path, right, whether it must exist
     followed: tuple[str, ...]  # the paths that may lead through links
+    home_links: tuple[tuple[str, str], ...]
     only_landlock: tuple[tuple[str, Right], ...]
     temporary_bytes: int
     workspace: Path
@@ -249,6 +252,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         skill_name=confinement.skill_name if confinement.network == "hosts" else "",
         paths=paths_of(confinement) if on else (),
         followed=tuple(map(str, (*confinement.interpreters, *confinement.followed))) if on else (),
+        home_links=confinement.home_links if namespaces else (),
         only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
         temporary_bytes=confinement.temporary_bytes,
         workspace=confinement.workspace,

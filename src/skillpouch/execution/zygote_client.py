@@ -148,7 +148,7 @@ class OpenedPaths:
 
     def __init__(self, plan: Plan, expected: tuple[Identity, ...], configuration: str = "") -> None:
         self._fds: dict[str, tuple[Right, int]] = {}
-        self.links = dict(_aliases(SYSTEM_PATH))
+        self.links = dict((*_aliases(SYSTEM_PATH), *plan.home_links))
         self._copies: dict[str, str] = {}  # folder → the path at which the sandbox has it
         self.named: tuple[tuple[str, Right], ...] = ()
         self._changeable = [path for path, right, _ in plan.paths if right == "write"]

@@ -307,6 +307,34 @@ def _ask_for_script(names: list[str], file: str, home: str, asked: _Asked) -> No
         asked.add(asked.kind(name), name, where, declared=False)
 
 
+# `$HOME/.lamp/x`, `"~/.lamp"`, `Path.home() / ".lamp" / "x"`, `join(homedir(), ".lamp")`: up to two
+# names, of which the first begins with a dot.
+_IN_HOME = re.compile(
+    r"(?:\$HOME|\$\{HOME\}|[\"' =(]~)/(\.\w[\w.-]*(?:/\w[\w.-]*)?)"
+    r"|(?:Path\.home\(\)|homedir\(\))\s*[/,]\s*[\"'](\.\w[\w.-]*)[\"']"
+    r"(?:\s*[/,]\s*[\"'](\w[\w.-]*)[\"'])?"
+)
+_SHARED = (".config", ".local", ".cache")  # of many programs
+_COMMENT = re.compile(r"^[ \t]*(?:#|//|\*).*$", re.MULTILINE)
+
+
+def paths_in_home(tool: Tool) -> list[str]:
+    """Return the paths below the user's home that a script names, relative to it."""
+    if not isinstance(tool.runs, Script) or not tool.home:
+        return []
+    try:
+        data = read_inside(tool.runs.file, tool.home, SCRIPT_BYTES).data
+    except CannotReadError:
+        return []
+    code = source_text(data, language_of(tool.runs.file))
+    found: dict[str, None] = {}
+    for whole, first, second in _IN_HOME.findall(_COMMENT.sub("", code)):
+        path = whole or "/".join(filter(None, (first, second)))
+        if path not in _SHARED:
+            found[path] = None
+    return [path for path in found if not any(is_below(path, other) for other in found)]
+
+
 def line_of(name: str, text: str) -> str:
     """Return `:12` for a variable that a text names in line 12; "" if it does not."""
     found = re.search(rf"\b{re.escape(name)}\b", text)

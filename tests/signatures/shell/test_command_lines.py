@@ -1,10 +1,11 @@
 """Flags and sub-commands of shell scripts as arguments and tools; in doubt, just words."""
 
+from functools import partial
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
 
+from skillpouch.arguments import value_problems
 from skillpouch.signatures.argv import words
 from skillpouch.signatures.shell.reading import read_shell
 from skillpouch.signatures.signature import Interface, says_only_which
@@ -240,6 +241,10 @@ def test_sub_commands_beside_which_other_words_mean_something_stay_words(text: s
     assert list(schema_of(text)["properties"]) == ["args"]
 
 
+def fits_schema(schema: dict[str, Any], given: dict[str, Any]) -> bool:
+    return not value_problems(schema, given)
+
+
 def test_words_are_optional_only_with_a_flag_that_ends_the_script() -> None:
     text = loop(
         '--sample) give "$2"; exit 0 ;;\n--list) show; exit 0 ;;\n-v) V=1; shift ;;\n'
@@ -247,7 +252,7 @@ def test_words_are_optional_only_with_a_flag_that_ends_the_script() -> None:
         '[ $# -eq 2 ] || exit 1\nHOOK="$1"\nINPUT="$2"\nrun "$HOOK" "$INPUT"',
     )
     schema, plan = schema_of(text), interface_of(text).plan or ()
-    fits = Draft202012Validator(schema).is_valid
+    fits = partial(fits_schema, schema)
 
     assert "required" not in schema
     assert schema["dependentRequired"] == {"input": ["hook"]}
@@ -267,7 +272,7 @@ def test_a_needed_flag_is_optional_only_with_one_that_ends_the_script() -> None:
         '[ -z "$O" ] && exit 1\n[ -f "$P" ] || exit 1\nwrite "$O" "$P"',
         before='O=""\nP=""',
     )
-    fits = Draft202012Validator(schema_of(text)).is_valid
+    fits = partial(fits_schema, schema_of(text))
 
     assert [fits({"out": "o", "p": "p"}), fits({"list": True})] == [True, True]
     assert [fits({}), fits({"out": "o"}), fits({"p": "p"})] == [False, False, False]

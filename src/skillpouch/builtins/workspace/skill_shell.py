@@ -32,7 +32,7 @@ from skillpouch.execution.command import Command
 from skillpouch.execution.engine import run_command
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.limits import BASH_SECONDS
-from skillpouch.policy.failure_hints import files_named
+from skillpouch.policy.package_hints import files_named
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.lookup import environment_in_use
 from skillpouch.provision.packages.ready import Environment

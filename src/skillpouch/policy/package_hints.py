@@ -1,0 +1,183 @@
+"""Notes for a failed call on the packages that it lacked, as its skill names them."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+
+from skillpouch.calls import ToolCall
+from skillpouch.needs import Need
+from skillpouch.policy.authorize import Permit
+from skillpouch.results import ToolResult
+from skillpouch.signatures.shebang import EXTENSIONS
+from skillpouch.tools import Script, Tool
+from skillpouch.trust.call_needs import skill_of
+from skillpouch.trust.errors import trust_command
+from skillpouch.trust.grant import covers_package, split_package
+from skillpouch.trust.inferred_packages import Proposal
+from skillpouch.trust.requested_packages import (
+    installed_in,
+    package_needs,
+    propose_packages,
+    texts_of,
+)
+
+_LONGEST_SEARCHED = 20_000  # characters at the end of each stream
+_NO_MODULE = re.compile(
+    r"No module named ['\"]?([\w.]+)|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
+)
+# What people tell a user to run: `pip install lamp`, `uv pip install "lamp>=2"`, `npm i lamp`.
+_ADVICE = re.compile(
+    r"\b(?:pip3?|uv(?:[ ]pip)?|pipx|poetry|conda|npm|pnpm|yarn|bun)[ ](?:install|add|i)[ ]"
+    r"([^\n;&|`]{1,200})"
+)
+_WORD = re.compile(r"[('\"]*((?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
+_NO_ADVICE = (
+    "note: its output tells to install packages that no file of the skill declares or names, so"
+    " none is proposed: what a program prints is no reason to install anything"
+)
+
+
+def notes_on_packages(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str], tools: Sequence[Tool]
+) -> list[str]:
+    """Name the packages that a script lacked: those that its own code imports, and no others.
+
+    What it printed only tells that something is missing, and which of its optional imports that is.
+    Its output is untrusted: a name that is only there may be one that an attacker registered.
+    """
+    said = "\n".join(text[-_LONGEST_SEARCHED:] for text in (result.stdout, result.stderr))
+    missing, advice = _NO_MODULE.findall(said), _ADVICE.findall(said)
+    if not missing and not advice:
+        return []
+    skill = skill_of(call.tool)
+    named = _named(missing, advice)
+    given = permit.access.packages
+    lacking = [
+        each
+        for each in (propose_packages(skill, tools) if skill else ())
+        if not each.optional or named & _names_of(each)
+        if not any(covers_package(package, each.package) for package in given)
+    ]
+    told = _told_by_files(call, named, lacking)
+    told = [name for name in told if not any(covers_package(package, name) for package in given)]
+    if not lacking and not told:
+        spelt = [*named, *(f"npm:{name}" for name in named)]
+        is_known = any(covers_package(package, name) for package in given for name in spelt)
+        return [_NO_ADVICE] if advice and not is_known else []
+    # A package that the files name takes the place of one that is only guessed from an import.
+    lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
+    needs = [*package_needs(replace(each, optional=False) for each in lacking)]
+    needs += [Need(kind="packages", value=name) for name in told]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    names = ", ".join(_described(each) for each in lacking)
+    reasons = [f"it imports packages that no file declares ({names})"] if lacking else []
+    reasons += [f"its files tell to install {', '.join(told)}"] if told else []
+    return [f"note: {', and '.join(reasons)}; the user can grant it: `{command}`"]
+
+
+def _told_by_files(
+    call: ToolCall, named: AbstractSet[str], lacking: Sequence[Proposal]
+) -> list[str]:
+    """Return the packages that files of the skill tell to install, of those that were missed.
+
+    Its output says which are missed: by their names, or by an import with such a name. What the
+    files say is under the digest of the skill, as its imports are.
+    """
+    texts = texts_of(call.tool.home).values() if call.tool.home else ()
+    told: dict[str, str] = {}
+    for package in chain.from_iterable(map(installed_in, texts)):
+        told.setdefault(_plain(package), package)
+    proposed = {_plain(each.package) for each in lacking}
+    return [
+        package
+        for name, package in sorted(told.items())
+        if name not in proposed
+        if name in named or any(_is_guess_for(package, each) for each in lacking)
+    ]
+
+
+def _plain(package: str) -> str:
+    return re.sub(r"[_.]", "-", split_package(package)[0].removeprefix("npm:")).lower()
+
+
+def _is_guess_for(package: str, proposal: Proposal) -> bool:
+    """Tell whether a package may be what a proposal guesses: `lamp-sdk`, for `import lamp`."""
+    is_npm = package.startswith("npm:")
+    if proposal.confidence != "guess" or is_npm != proposal.package.startswith("npm:"):
+        return False
+    return _plain(proposal.package) in _plain(package).split("-")
+
+
+def _named(missing: Iterable[tuple[str, str]], advice: Iterable[str]) -> set[str]:
+    """Return the names of modules and packages in the words of a script, in lower case."""
+    words = [_WORD.match(word) for text in advice for word in text.split()]
+    packages = [re.sub(r"[_.]", "-", found[1]) for found in words if found]
+    modules = [python.partition(".")[0] or node for python, node in missing]
+    return {name.lower().replace("_", "-") for name in (*packages, *modules) if name}
+
+
+def _names_of(proposal: Proposal) -> set[str]:
+    name = split_package(proposal.package)[0].removeprefix("npm:")
+    top = proposal.imported.partition(".")[0]
+    return {name.lower(), top.lower().replace("_", "-"), proposal.imported.lower()}
+
+
+def _described(proposal: Proposal) -> str:
+    return f"{proposal.package}, a guess" if proposal.confidence == "guess" else proposal.package
+
+
+_PATH = re.compile(r"(?:[\w.+@-]+/)*[\w.+@-]+", re.ASCII)
+_MOST_PATHS = 200
+
+
+def files_named(command: str, home: str) -> Iterator[str]:
+    """Yield the files of a skill that a command names, by their paths in the skill."""
+    for found in islice(_PATH.finditer(command), _MOST_PATHS):
+        parts = [part for part in found[0].split("/") if part != "."]
+        for start in range(max(len(parts) - 1, 1)):
+            inside = "/".join(parts[start:])
+            if ".." not in parts and Path(home, inside).is_file():
+                yield inside
+                break
+
+
+def scripts_named(call: ToolCall) -> Iterator[Tool]:
+    """Yield a tool for each script of the skill in a command: its imports count, as for any."""
+    for file in dict.fromkeys(files_named(call.arguments["command"], call.tool.home)):
+        language = EXTENSIONS.get(Path(file).suffix)
+        if language:
+            path = f"{call.tool.home}/{file}"
+            yield replace(call.tool, runs=Script(file=path, language=language, convention="stdin"))
+
+
+NOT_FETCHED = "nothing is fetched here"  # what the shell of a skill prints
+_RUNNERS = {"npx": "npm:", "bunx": "npm:", "uvx": "", "pipx": ""}
+_INSTALLERS = re.compile(r"\b(?:uv )?pip3? install((?: [^\s;&|]+)+)")
+
+
+def notes_on_fetching(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
+    """Name the packages that a command wanted to fetch, by its own words and not by its output."""
+    if NOT_FETCHED not in result.stderr:
+        return []
+    command, said = call.arguments["command"], result.stderr
+    names = [f"{prefix}{name}" for prefix, name in _fetched(command) if name and name in said]
+    needs = [Need(kind="packages", value=name) for name in dict.fromkeys(names)]
+    if not needs:
+        return []
+    granting = trust_command(call.tool.skill, needs, roots=roots)
+    listed = ", ".join(need.value for need in needs)
+    return [f"note: {listed} was not granted to it; the user can grant it: `{granting}`"]
+
+
+def _fetched(command: str) -> Iterator[tuple[str, str]]:
+    for runner, name in re.findall(r"\b(npx|bunx|uvx|pipx)((?: -?[^\s;&|]+)+)", command):
+        words = [word for word in name.split() if not word.startswith("-") and word != "run"]
+        if words:
+            yield _RUNNERS[runner], re.sub(r"(?<=.)@.*", "", words[0])
+    for name in re.findall(r"\buv run(?: -\S+)* ([\w.-]+)", command):
+        yield "", name
+    for names in _INSTALLERS.findall(command):
+        yield from (("", split_package(word.strip("'\""))[0]) for word in names.split())

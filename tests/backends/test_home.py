@@ -1,0 +1,127 @@
+"""What a call finds in its HOME: nothing of the user's but what was granted."""
+
+from pathlib import Path
+
+import pytest
+
+from skillpouch import SkillManager
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
+from tests.conftest import WriteSkill
+
+READS = """
+from pathlib import Path
+for name in (".lamp/history.txt", ".config/lamp/settings.txt", ".other"):
+    file = Path.home() / name
+    print(name, file.read_text() if file.is_file() else "No file found")
+(Path.home() / "made.txt").write_text("x")
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    found = tmp_path / "home"
+    (found / ".lamp").mkdir(parents=True)
+    (found / ".lamp/history.txt").write_text("history")
+    (found / ".config/lamp").mkdir(parents=True)
+    (found / ".config/lamp/settings.txt").write_text("settings")
+    (found / ".other").write_text("secret")
+    monkeypatch.setenv("HOME", str(found))
+    (tmp_path / "workspace").mkdir()
+    return found
+
+
+@pytest.mark.promise("fs-1")
+def test_a_granted_path_of_the_users_home_is_found_in_that_of_the_call(
+    home: Path, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    manager = SkillManager(
+        write_skill(files={"scripts/x.py": READS}).parent,
+        workspace=tmp_path / "workspace",
+        cache=False,
+    )
+
+    before = manager.call("demo.x").stdout
+    granted = [home / ".lamp", home / ".config/lamp"]
+    Grants().grant(
+        manager.get_skill("demo"), [Need(kind="read", value=str(path)) for path in granted]
+    )
+    results = [manager.call("demo.x").stdout for _ in range(2)]
+
+    nothing = "No file found"
+    assert before == (
+        f".lamp/history.txt {nothing}\n.config/lamp/settings.txt {nothing}\n.other {nothing}\n"
+    )
+    assert (
+        results
+        == [f".lamp/history.txt history\n.config/lamp/settings.txt settings\n.other {nothing}\n"]
+        * 2
+    )
+    assert not (home / "made.txt").exists()
+
+
+LOOKS = {
+    "x.py": "from pathlib import Path\nfile = Path.home() / '.lamp' / 'history.txt'\n"
+    "print(file.read_text() if file.is_file() else 'No history found')\n",
+    "x.sh": '# Uses ~/.other/file.\nF="$HOME/.lamp/history.txt"\n'
+    'if [ -f "$F" ]; then cat "$F"; else echo "No history found"; exit 1; fi\n',
+    "x.js": "const { join } = require('path'), { homedir } = require('os'), fs = require('fs');\n"
+    "const file = join(homedir(), '.lamp', 'history.txt');\n"
+    "console.log(fs.existsSync(file) ? String(fs.readFileSync(file)) : 'it does not exist');\n",
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_script_that_finds_nothing_in_its_home_is_told_the_grant_with_which_it_does(
+    name: str, home: Path, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    skills = write_skill(files={f"scripts/{name}": LOOKS[name]}).parent
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False)
+
+    lacked = manager.call("demo.x")
+    path = home / ".lamp/history.txt"
+    Grants().grant(manager.get_skill("demo"), [Need(kind="read", value=str(path))])
+    granted = manager.call("demo.x")
+
+    note = "note: its code uses ~/.lamp/history.txt, and its HOME is a folder of its own, which is"
+    note += " gone now; the user can grant what is in yours:"
+    assert lacked.notes == (f"{note} `skillpouch trust demo --read {path} --root {skills}`",)
+    assert (granted.outcome, granted.stdout.strip(), granted.notes) == ("ok", "history", ())
+
+
+def test_a_script_that_writes_into_its_home_is_told_that_it_is_gone(
+    home: Path, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    script = (
+        "from pathlib import Path\nfile = Path.home() / '.lamp' / 'settings.json'\n"
+        "file.parent.mkdir(exist_ok=True)\nfile.write_text('new')\nprint('Saved to', file)\n"
+    )
+    skills = write_skill(files={"scripts/x.py": script}).parent
+    (home / ".lamp/settings.json").write_text("old")
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False)
+
+    lost = manager.call("demo.x")
+    path = home / ".lamp/settings.json"
+    Grants().grant(manager.get_skill("demo"), [Need(kind="write", value=str(path))])
+    kept = manager.call("demo.x")
+
+    assert f"`skillpouch trust demo --write {path} --root {skills}`" in lost.notes[0]
+    assert (kept.outcome, kept.notes, path.read_text()) == ("ok", (), "new")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "print('3 files found')\n",
+        "print('No results found')\n",
+        "# Uses ~/.lamp/x.\nprint('No results found')\n",
+        "from pathlib import Path\nPath.home() / '.lamp'\nprint('found it')\n",
+    ],
+)
+@pytest.mark.usefixtures("home")
+def test_a_script_that_misses_nothing_of_its_home_has_no_note(
+    script: str, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    skills = write_skill(files={"scripts/x.py": script}).parent
+
+    assert SkillManager(skills, workspace=tmp_path / "workspace").call("demo.x").notes == ()
