@@ -84,7 +84,7 @@ def test_a_script_that_finds_nothing_in_its_home_is_told_the_grant_with_which_it
     granted = manager.call("demo.x")
 
     note = "note: its code uses ~/.lamp/history.txt, and its HOME is a folder of its own, which is"
-    note += " gone now; the user can grant what is in yours:"
+    note += " gone now; the user can grant those that exist in yours:"
     assert lacked.notes == (f"{note} `skillpouch trust demo --read {path} --root {skills}`",)
     assert (granted.outcome, granted.stdout.strip(), granted.notes) == ("ok", "history", ())
 

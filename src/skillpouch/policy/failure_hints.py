@@ -291,7 +291,7 @@ def _home(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[st
     command = trust_command(call.tool.skill, needs, roots=roots)
     named = ", ".join(f"~/{path}" for path in lacked[:_MOST_PATHS])
     reason = f"its code uses {named}, and its HOME is a folder of its own, which is gone now"
-    return [f"note: {reason}; the user can grant what is in yours: `{command}`"]
+    return [f"note: {reason}; the user can grant those that exist in yours: `{command}`"]
 
 
 def _typescript(
