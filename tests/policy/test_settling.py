@@ -105,7 +105,7 @@ def test_a_call_that_writes_nothing_keeps_nothing(manager_of: MakeManager) -> No
 
 def test_the_id_of_a_call_is_its_number_in_the_journal(manager_of: MakeManager) -> None:
     with_journal = call(manager_of(), "demo.make")
-    without = call(manager_of(journal=False), "demo.make")
+    without = call(manager_of(journal=False), "demo.fail")
 
     assert with_journal.call_id.isdecimal()
     assert without.call_id.startswith("c")

@@ -328,7 +328,7 @@ class Authorizer:
         if is_approved:
             wanted = [need for need in wanted if need.kind != "unconfined"]
         # With the values of settings: whoever is asked sees them.
-        lacking = self._secrets.resolved(missing(wanted, grant))
+        lacking = self._secrets.resolved(missing(wanted, grant)) if wanted else ()
         needed, barred = _grantable(lacking) if wanted else ((), ())
         said = (_UNCONFINED,) if is_approved or call.terms.sandbox == "off" else ()
         places = self.policy.minds_places and not is_ours
