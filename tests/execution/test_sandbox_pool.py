@@ -10,11 +10,12 @@ import pytest
 
 from skillpouch.execution.command import Prestarted, SandboxKey
 from skillpouch.execution.confinement import Confinement, plan
+from skillpouch.execution.opened_paths import OpenedPaths
 from skillpouch.execution.proxy.dialer import Dialer
 from skillpouch.execution.replies import Ineligible
 from skillpouch.execution.sandbox_client import SandboxOwner
 from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
-from skillpouch.execution.zygote_client import OpenedPaths, ZygoteClient, probe
+from skillpouch.execution.zygote_client import ZygoteClient, probe
 from skillpouch.limits import Limits
 from tests.execution.test_zygotes import until
 

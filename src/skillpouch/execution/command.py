@@ -150,6 +150,17 @@ def _can_be_set(name: str, value: str) -> bool:
     return bool(name) and "=" not in name and b"\0" not in data
 
 
+def warm_of(command: Command, chosen: "Plan") -> tuple[PreforkSpec | Prestarted | None, str]:
+    """Return the warm process that may serve a command, or the reason for none."""
+    if command.warm is None:
+        return None, ""
+    if not chosen.namespaces:
+        return None, "there are no namespaces on this machine, or confinement is off"
+    if command.limits.cpu_seconds is not None:
+        return None, "processor time is limited, and waiting for calls would use it up"
+    return command.warm, ""
+
+
 LimitFields = tuple[tuple[str, int | None], ...]
 
 

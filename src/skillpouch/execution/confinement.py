@@ -188,8 +188,12 @@ class Plan:
     workspace: Path
     cgroup: str  # the folder for the cgroups of sandboxes, "" without cgroups
     root: bool
-    layered: bool  # each sandbox has a layer over the workspace
+    overlay: str  # how each sandbox gets a layer over the workspace, "" if it has none
     protections: tuple[tuple[str, str], ...] = field(compare=False)
+
+    @property
+    def layered(self) -> bool:
+        return bool(self.overlay)
 
     @cached_property
     def required_paths(self) -> tuple[str, ...]:
@@ -259,7 +263,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         # Only when confined: an unconfined tool could leave its cgroup.
         cgroup=machine.cgroup if on and machine.adoption else "",
         root=machine.root,
-        layered=False,
+        overlay=_overlay(confinement, machine) if namespaces else "",
         protections=(),
     )
     profiles = _profiles(confinement, chosen, machine) if on else ()
@@ -273,6 +277,10 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         if on and profile not in chosen.profiles:
             raise ProfileUnavailableError(profile, why_not(profile, machine))
     return replace(chosen, protections=tuple(protections.items()))
+
+
+def _overlay(confinement: Confinement, machine: Machine) -> str:
+    return machine.overlay if confinement.layered and not confinement.workspace_read_only else ""
 
 
 def _profiles(confinement: Confinement, chosen: Plan, machine: Machine) -> tuple[Profile, ...]:
@@ -391,7 +399,7 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
         "syscalls": seccomp or NOTHING,
         "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
         "profiles": _join(*chosen.profiles),
-        "writes": "overlay" if chosen.layered else "direct",
+        "writes": "overlay" if chosen.overlay else "direct",
     }
 
 

@@ -22,19 +22,26 @@ from skillpouch.errors import (
 from skillpouch.execution.call import Call, OnOutput
 from skillpouch.execution.cgroups import Cgroup, CgroupError
 from skillpouch.execution.command import (
-    TIMED_OUT,
     Command,
     Ended,
-    Outcome,
     PreforkSpec,
     Prestarted,
     key_of,
+    warm_of,
     why_not_started,
 )
 from skillpouch.execution.confinement import Confinement, Plan
+from skillpouch.execution.layers import why_direct
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.proxy.allowlist import through_proxy
-from skillpouch.execution.replies import Finished, Ineligible, Lost, NotStarted, Reply
+from skillpouch.execution.replies import (
+    Finished,
+    Ineligible,
+    Lost,
+    NotStarted,
+    Reply,
+    verdict,
+)
 from skillpouch.execution.sandbox_pool import AnySandbox
 from skillpouch.execution.sandboxes import (
     OwnSandbox,
@@ -114,7 +121,7 @@ class Engine:
         run = partial(self._run, pool, command, chosen, on_output)
         asked = time.monotonic()
         async with places.one_for(chosen.workspace, command, asked):
-            warm, why = _warm_of(command, chosen)
+            warm, why = warm_of(command, chosen)
             ran = await run(warm, asked)
             if isinstance(ran, Ineligible):
                 why = ran.reason
@@ -154,17 +161,13 @@ class Engine:
             on_output=on_output,
         )
         reusable = False
-        refused: tuple[str, ...] = ()
-        if sandbox.listener is not None:
-            sandbox.listener.open()
+        _begin(sandbox)
         try:
             reply = await call.run(_started(call, sandbox, command))
             out_of_memory = _is_out_of_memory(sandbox.cgroup, reply)
             reusable = not out_of_memory and (not isinstance(reply, Finished) or reply.reusable)
         finally:
-            if sandbox.listener is not None:
-                refused = sandbox.listener.shut()
-            sandbox.give_back(reusable=reusable)
+            refused = _give_back(sandbox, command, reusable=reusable)
             pool.released()
         if isinstance(reply, Ineligible):
             return reply
@@ -203,9 +206,12 @@ class Engine:
         """Return the command as its sandbox provider confines it, and its plan."""
         if self._machine is None:
             self._machine = await asyncio.to_thread(probe)
-        provider = self._provider or provider_named(confinement.sandbox, self._machine)
+        machine = self._machine
+        if confinement.layered and why_direct(confinement.workspace, machine):
+            machine = replace(machine, overlay="")
+        provider = self._provider or provider_named(confinement.sandbox, machine)
         command = replace(command, confinement=confinement)
-        confined, chosen = confined_by(provider, command, self._machine)
+        confined, chosen = confined_by(provider, command, machine)
         # Other providers may confine each command differently.
         if isinstance(provider, OwnSandbox):
             self._plans[confinement] = chosen
@@ -320,6 +326,25 @@ def _started(
         streams.close_theirs()
 
 
+def _begin(sandbox: AnySandbox | UnsandboxedProcess) -> None:
+    if sandbox.listener is not None:
+        sandbox.listener.open()
+    if sandbox.layer is not None:
+        sandbox.layer.begin()
+
+
+def _give_back(
+    sandbox: AnySandbox | UnsandboxedProcess, command: Command, *, reusable: bool
+) -> tuple[str, ...]:
+    """Take what a call changed, and give back its sandbox; return the hosts it was refused."""
+    refused = sandbox.listener.shut() if sandbox.listener is not None else ()
+    if sandbox.layer is not None:
+        taken, reusable = sandbox.layer.take(reusable=reusable)
+        command.layers.extend(taken)
+    sandbox.give_back(reusable=reusable)
+    return refused
+
+
 def _time_left(command: Command, spent: float) -> float:
     if spent < _NOTICED_SECONDS:
         return command.limits.timeout_seconds
@@ -344,17 +369,6 @@ def _is_out_of_memory(cgroup: Cgroup | None, reply: Reply) -> bool:
     if cgroup is None or (isinstance(reply, Finished) and reply.status >= 0):
         return False
     return cgroup.out_of_memory
-
-
-def _warm_of(command: Command, chosen: Plan) -> tuple[PreforkSpec | Prestarted | None, str]:
-    """Return the warm process that may serve a command, or the reason for none."""
-    if command.warm is None:
-        return None, ""
-    if not chosen.namespaces:
-        return None, "there are no namespaces on this machine, or confinement is off"
-    if command.limits.cpu_seconds is not None:
-        return None, "processor time is limited, and waiting for calls would use it up"
-    return command.warm, ""
 
 
 def _finished(ran: Ran, command: Command) -> Finished | None:
@@ -386,7 +400,7 @@ class Spent:
 def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> Ended:
     call = ran.call
     ended_by = call.ended_by or ("memory_limit" if ran.out_of_memory else None)
-    outcome, exit_code, code = _verdict(finished, ended_by)
+    outcome, exit_code, code = verdict(finished, ended_by)
     by_signal = finished is not None and finished.status < 0 and exit_code is None
     return Ended(
         outcome=outcome,
@@ -410,7 +424,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
 
 def _never_ran(chosen: Plan, seconds: float) -> Ended:
     """Return the end of a call that was lost before it started."""
-    outcome, exit_code, code = _verdict(None, None)
+    outcome, exit_code, code = verdict(None, None)
     return Ended(
         outcome=outcome,
         exit_code=exit_code,
@@ -418,22 +432,6 @@ def _never_ran(chosen: Plan, seconds: float) -> Ended:
         duration_seconds=seconds,
         protections=dict(chosen.protections),
     )
-
-
-def _verdict(
-    finished: Finished | None, ended_by: str | None
-) -> tuple[Outcome, int | None, str | None]:
-    if ended_by == "timeout":
-        return "timed_out", TIMED_OUT, "timeout"
-    if ended_by == "memory_limit":
-        return "killed", None, ended_by
-    if finished is None:
-        return "killed", None, "zygote_lost"
-    if ended_by is not None:
-        return "killed", None, ended_by
-    if finished.status == 0:
-        return "ok", 0, None
-    return "failed", finished.status if finished.status > 0 else None, None
 
 
 _engines: "weakref.WeakSet[Engine]" = weakref.WeakSet()

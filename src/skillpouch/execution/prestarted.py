@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import socket
 
     from skillpouch.execution.cgroups import Cgroup
+    from skillpouch.execution.layers import Layer
     from skillpouch.execution.proxy.listener import ProxyListener
 
 _LONGEST_WORD = 16
@@ -92,6 +93,10 @@ class PrestartedSandbox:
     @property
     def cgroup(self) -> "Cgroup | None":
         return self._sandbox.cgroup
+
+    @property
+    def layer(self) -> "Layer | None":
+        return self._sandbox.layer
 
     def is_ready(self, _now: float) -> bool:
         return self._is_ready and not self._reply.done()

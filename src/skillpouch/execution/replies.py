@@ -3,7 +3,7 @@
 import signal
 from dataclasses import dataclass
 
-from skillpouch.execution.command import Usage
+from skillpouch.execution.command import TIMED_OUT, Outcome, Usage
 from skillpouch.execution.preforked.protocol import CRASHED, REASONS
 from skillpouch.execution.zygote import wire
 
@@ -108,3 +108,20 @@ def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
         tried_network=bool(state & wire.TRIED_NETWORK),
         ended_at=ended_us[0] / 1e6 if ended_us else 0.0,
     )
+
+
+def verdict(
+    finished: Finished | None, ended_by: str | None
+) -> tuple[Outcome, int | None, str | None]:
+    """Return outcome, exit code and code of a call; `ended_by` is why Skillpouch ended it."""
+    if ended_by == "timeout":
+        return "timed_out", TIMED_OUT, "timeout"
+    if ended_by == "memory_limit":
+        return "killed", None, ended_by
+    if finished is None:
+        return "killed", None, "zygote_lost"
+    if ended_by is not None:
+        return "killed", None, ended_by
+    if finished.status == 0:
+        return "ok", 0, None
+    return "failed", finished.status if finished.status > 0 else None, None

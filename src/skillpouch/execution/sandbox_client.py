@@ -27,6 +27,7 @@ from skillpouch.runtime.loop_thread import UncancellableFuture
 
 if TYPE_CHECKING:
     from skillpouch.execution.cgroups import Cgroup
+    from skillpouch.execution.layers import Layer
     from skillpouch.execution.proxy.listener import ProxyListener
 
 _LONGEST_REPLY = 1024
@@ -82,6 +83,7 @@ class SandboxClient:
         self.temporary = temporary
         self.listener = listener  # the proxy for its calls
         self.cgroup: Cgroup | None = None  # limits all its processes together
+        self.layer: Layer | None = None  # over the workspace; gets what its calls write
         self.alive = True
         self.idle_since = 0.0
         self.in_crowd = False  # whether other calls wait for a sandbox
@@ -229,6 +231,8 @@ class SandboxClient:
             self.abandon()
             if self.cgroup is not None:
                 self.cgroup.remove_later(self._loop)
+            if self.layer is not None:
+                self.layer.close()
 
     def abandon(self) -> None:
         """Close the descriptor only: after a fork, the loop belongs to the parent."""

@@ -35,6 +35,7 @@ class UnsandboxedProcess:
     is_warm = False
     listener = None
     cgroup = None
+    layer = None
 
     def __init__(
         self,

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import errno
 import os
 import socket
 import subprocess
@@ -12,27 +11,21 @@ from contextlib import nullcontext
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
-from shutil import which
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from skillpouch.environment import OWN_PROGRAMS, SYSTEM_PATH, base_environment
-from skillpouch.errors import CommandStartError, PathReplacedError
+from skillpouch.environment import base_environment
 from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds, find_parent, trial
 from skillpouch.execution.command import PreforkSpec, Prestarted, SandboxKey
-from skillpouch.execution.confinement import Plan, Right
+from skillpouch.execution.confinement import Plan
+from skillpouch.execution.layers import Layer, trial_folder, why_direct
 from skillpouch.execution.machine import Machine, read_report
-from skillpouch.execution.package_files import (
-    SHOWN_AT,
-    links_to,
-    originals,
-    packaged_configuration,
-)
+from skillpouch.execution.opened_paths import OpenedPaths
+from skillpouch.execution.package_files import packaged_configuration
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.replies import Ineligible
 from skillpouch.execution.sandbox_client import JobChannel, SandboxClient, SandboxOwner
 from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
 from skillpouch.execution.zygote import wire
-from skillpouch.untrusted_files import follow_trusted_links, open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -124,102 +117,6 @@ def _new_folder_name() -> str:
     return f"{os.path.realpath(tempfile.gettempdir())}/skillpouch-{os.urandom(8).hex()}"
 
 
-# From the narrowest to the widest right: if two paths lead to the same folder, the wider counts.
-_WIDER = ("list", "device", "read", "run", "write")
-
-
-@cache
-def _aliases(path: str) -> tuple[tuple[str, str], ...]:
-    """Return the links by which a sandbox has `python` where the machine has only `python3`."""
-    if which("python", path=path):
-        return ()
-    found = which("python3", path=path)
-    return ((f"{OWN_PROGRAMS}/python", found),) if found else ()
-
-
-Identity = tuple[int, int]  # device and inode
-
-
-class OpenedPaths:
-    """The paths of a plan, each opened once, so that the zygote uses exactly what was checked.
-
-    `configuration` is the folder with copies of what packages brought to /etc and /var, if any.
-    """
-
-    def __init__(self, plan: Plan, expected: tuple[Identity, ...], configuration: str = "") -> None:
-        self._fds: dict[str, tuple[Right, int]] = {}
-        self.links = dict((*_aliases(SYSTEM_PATH), *plan.home_links))
-        self._copies: dict[str, str] = {}  # folder → the path at which the sandbox has it
-        self.named: tuple[tuple[str, Right], ...] = ()
-        self._changeable = [path for path, right, _ in plan.paths if right == "write"]
-        required = [(path, right) for path, right, required in plan.paths if required]
-        if len(required) > wire.MOST_DESCRIPTORS:
-            reason = f"it may use {len(required)} paths, the limit is {wire.MOST_DESCRIPTORS}"
-            raise CommandStartError("the tool", reason, hint="grant the folder around them")
-        try:
-            for (path, right), identity in zip(required, expected, strict=True):
-                self._take(path, right, identity, is_followed=path in plan.followed)
-            if configuration and plan.confined:
-                self._take_configuration(plan, configuration)
-        except BaseException:
-            self.close()
-            raise
-
-    def _take_configuration(self, plan: Plan, folder: str) -> None:
-        if not plan.namespaces:
-            self.named = originals(folder)
-            return
-        with contextlib.suppress(OSError):
-            self._fds[folder] = ("run", open_plain(folder))
-            self._copies[folder] = SHOWN_AT
-            self.links |= links_to(folder, [path for path, _, _ in plan.paths])
-
-    def _take(self, path: str, right: Right, identity: Identity, *, is_followed: bool) -> None:
-        try:
-            if is_followed:
-                self._open_followed(path, right, identity)
-            else:
-                self._open(path, right, identity)
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise PathReplacedError(path, reason) from None
-
-    def _open_followed(self, path: str, right: Right, identity: Identity) -> None:
-        try:
-            real, links = follow_trusted_links(path, self._changeable)
-        except OSError as error:
-            if error.errno == errno.ELOOP:
-                return  # a tool may have made this link, so its target is not shown
-            raise
-        self._open(real, right, identity)
-        self.links |= links
-
-    def _open(self, path: str, right: Right, identity: Identity) -> None:
-        fd = open_plain(path)
-        found = os.fstat(fd)
-        known = self._fds.get(path)
-        if known is not None:
-            os.close(known[1])
-            right = max(right, known[0], key=_WIDER.index)
-        self._fds[path] = (right, fd)
-        if (found.st_dev, found.st_ino) != identity:
-            raise PathReplacedError(path, "it was replaced while it was opened")
-
-    def fields(self) -> dict[str, object]:
-        """Return the fields for the zygote, in the order of the descriptors."""
-        given = [(path, right) for path, (right, _) in self._fds.items()]
-        return {"given": given, "links": self.links, "copies": self._copies}
-
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        return tuple(fd for _, fd in self._fds.values())
-
-    def close(self) -> None:
-        for fd in self.descriptors:
-            os.close(fd)
-        self._fds.clear()
-
-
 class ZygoteClient:
     """Makes sandboxes of one plan on demand, and keeps them while they are used."""
 
@@ -230,11 +127,13 @@ class ZygoteClient:
         opened: OpenedPaths,
         dialer: "Callable[[], Dialer]",
     ) -> None:
+        self._layers = opened.layers
         self._loop = loop
         self._plan = plan
         self._dialer = dialer
         self._cgroups = Cgroups(plan.cgroup) if plan.cgroup else None
         self._pools: dict[SandboxKey, SandboxPool] = {}
+        self._forgetting: dict[int, Callable[[bool], None]] = {}  # by the number of the layer
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
         self._first = -1  # pidfd of the first process of its PID namespace, once received
@@ -247,6 +146,7 @@ class ZygoteClient:
         guarded = (os.getpid(), os.getpgid(0))
         fields = {**plan.fields(guarded), **opened.fields()}
         fields["named"] += opened.named
+        fields["workspace"] = str(plan.workspace)
         wire.send_value(self._control, wire.CONFIGURE, fields, opened.descriptors)
 
     @property
@@ -282,14 +182,16 @@ class ZygoteClient:
         return self._new_sandbox(key, owner)
 
     def _new_sandbox(self, key: SandboxKey, owner: SandboxOwner) -> SandboxClient:
+        layer = self._layers.new(self._plan) if self._layers is not None else None
         cgroup = self._new_cgroup(key)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         temporary = None if self._plan.namespaces else _new_folder_name()
         jobs = JobChannel(key.warm) if isinstance(key.warm, PreforkSpec) else None
-        order = jobs.order() if jobs else None
-        fields = {**dict(key.limits), "temporary": temporary, "prefork": order}
+        fields: dict[str, Any] = {**dict(key.limits), "temporary": temporary}
+        fields["prefork"] = jobs.order() if jobs else None
         fields["in_cgroup"] = cgroup is not None
+        fields["layer"] = layer.number if layer is not None else 0
         listener = self._new_listener()
         lines = [line for line in (jobs, listener, cgroup) if line is not None]
         given = (theirs.fileno(), *(fd for line in lines for fd in line.theirs()))
@@ -297,7 +199,7 @@ class ZygoteClient:
         try:
             wire.send_value(self._control, wire.NEW_SANDBOX, fields, given)
         except OSError:
-            for end in (ours, *lines):
+            for end in (ours, *lines, *((layer,) if layer is not None else ())):
                 end.close()
             raise
         finally:
@@ -307,8 +209,21 @@ class ZygoteClient:
         sandbox = SandboxClient(
             self._loop, ours, owner, temporary=temporary, jobs=jobs, listener=listener
         )
-        sandbox.cgroup = cgroup
+        sandbox.cgroup, sandbox.layer = cgroup, layer
         return sandbox
+
+    def forget_names(self, layer: Layer, then: "Callable[[bool], None]") -> None:
+        """Have the next call in a layer see the workspace as it is; `then` is told of success."""
+        self._forgetting[layer.number] = then
+        try:
+            wire.send_value(self._control, wire.FORGET_NAMES, layer.number)
+        except OSError:
+            self._forgotten(layer.number, done=False)
+
+    def _forgotten(self, number: int, *, done: bool) -> None:
+        then = self._forgetting.pop(number, None)
+        if then is not None:
+            then(done)
 
     def _new_cgroup(self, key: SandboxKey) -> Cgroup | None:
         if self._cgroups is None:
@@ -367,6 +282,9 @@ class ZygoteClient:
             while packet := self._receive():
                 if packet[:1] == wire.FAILED:
                     self.failure = packet[1:].strip().decode(errors="replace")
+                elif packet[:1] == wire.FORGET_NAMES:
+                    number, done = packet[1:].split()
+                    self._forgotten(int(number), done=done == b"1")
         except BlockingIOError:
             return True
         except OSError:
@@ -423,6 +341,8 @@ class ZygoteClient:
         self._hear()  # the end of a sandbox may be noticed before the zygote's reason is read
         self._loop.remove_reader(self._control.fileno())
         self._control.close()
+        for number in list(self._forgetting):
+            self._forgotten(number, done=False)
         for pool in self._pools.values():
             pool.close()
 
@@ -464,21 +384,28 @@ def probe() -> Machine:
         return machine
 
 
+async def why_no_layer(workspace: Path) -> str:
+    """Return why a confined call would write directly to a workspace, "" if it would not."""
+    return why_direct(workspace, _known.get(os.getpid()) or await asyncio.to_thread(probe))
+
+
 def _try() -> Machine:
     if not hasattr(os, "pidfd_open") or not hasattr(socket, "SOCK_SEQPACKET"):
         return Machine(reasons=(("system", "confinement is supported on Linux only"),))
     parent = find_parent()
-    with trial(parent) if parent else nullcontext(()) as given:
-        report = _report(given)
+    with trial(parent) if parent else nullcontext(()) as given, trial_folder() as (path, why, fds):
+        report = _report({"cgroup": bool(given), "layers": path}, (*given, *fds))
+    if why:
+        report += f"\noverlay 0 {why}"
     return read_report(report, root=os.geteuid() == 0, cgroup=parent)
 
 
-def _report(given: tuple[int, ...]) -> str:
-    """Try each layer; `given` is the `cgroup.procs` of a cgroup to try, if there is one."""
+def _report(fields: dict[str, object], given: tuple[int, ...]) -> str:
+    """Try each layer; `given` are the descriptors that the fields tell of."""
     pid, control = start_program("probe")
     control.settimeout(_PROBE_SECONDS)
     try:
-        wire.send(control, wire.CONFIGURE, given)
+        wire.send_value(control, wire.CONFIGURE, fields, given)
         return control.recv(4096).decode(errors="replace")
     except OSError as error:
         return f"trials 0 {error}"

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 from skillpouch.execution.command import SandboxKey
 from skillpouch.execution.confinement import Plan
+from skillpouch.execution.opened_paths import Identity, OpenedPaths
 from skillpouch.execution.package_files import packaged_configuration
 from skillpouch.execution.replies import Ineligible, Lost
 from skillpouch.execution.sandbox_pool import AnySandbox
 from skillpouch.execution.unsandboxed import PlainZygote, UnsandboxedProcess
-from skillpouch.execution.zygote_client import Identity, OpenedPaths, ZygoteClient
+from skillpouch.execution.zygote_client import ZygoteClient
 
 if TYPE_CHECKING:
     from skillpouch.execution.proxy.dialer import Dialer

@@ -35,8 +35,9 @@ _CAPABILITY_VERSION = 0x20080522  # _LINUX_CAPABILITY_VERSION_3, since Linux 2.6
 # and move_mount came with Linux 5.2, mount_setattr with 5.12: without them the trial of namespaces
 # fails, and the host plans without this layer.
 _OPEN_TREE, _MOVE_MOUNT, _MOUNT_SETATTR = 428, 429, 442
-_FSOPEN, _FSCONFIG, _FSMOUNT = 430, 431, 432
-_CLOEXEC, _SET_STRING, _CREATE = 1, 1, 6  # FSOPEN_ and FSMOUNT_CLOEXEC, FSCONFIG_…
+_FSOPEN, _FSCONFIG, _FSMOUNT, _FSPICK = 430, 431, 432, 433
+_CLOEXEC, _PICK_EMPTY_PATH = 1, 8  # FSOPEN_, FSMOUNT_ and FSPICK_…
+_SET_FLAG, _SET_STRING, _CREATE, _RECONFIGURE = 0, 1, 6, 7  # FSCONFIG_…
 _PIDFD_GETFD = 438
 _SOL_SOCKET = 1
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -205,16 +206,39 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
     )
 
 
-def new_tree(kind: str, options: dict[str, str]) -> int:
-    """Make a file system that is mounted nowhere yet; return the descriptor of its mount."""
+def new_tree(kind: str, options: dict[str, str | None], attributes: int = 0) -> int:
+    """Make a file system that is mounted nowhere yet; return the descriptor of its mount.
+
+    An option without a value is None; one with a value has fewer than 256 bytes, fsconfig(2).
+    """
     context = syscall(_FSOPEN, kind.encode(), _CLOEXEC)
     try:
         for name, value in options.items():
-            syscall(_FSCONFIG, context, _SET_STRING, name.encode(), value.encode(), 0)
+            command = _SET_FLAG if value is None else _SET_STRING
+            text = None if value is None else value.encode()
+            syscall(_FSCONFIG, context, command, name.encode(), text, 0)
         syscall(_FSCONFIG, context, _CREATE, None, None, 0)
-        return syscall(_FSMOUNT, context, _CLOEXEC, 0)
+        return syscall(_FSMOUNT, context, _CLOEXEC, attributes)
     finally:
         os.close(context)
+
+
+def forget_names(tree: int) -> None:
+    """Have the kernel drop all names that it remembers of a mounted file system.
+
+    Reconfiguring does that, also when nothing is changed (reconfigure_super in fs/super.c). Names
+    that are in use stay: those of the root, of mount points, of open files and current folders.
+    """
+    context = syscall(_FSPICK, tree, b"", _CLOEXEC | _PICK_EMPTY_PATH)
+    try:
+        syscall(_FSCONFIG, context, _RECONFIGURE, None, None, 0)
+    finally:
+        os.close(context)
+
+
+def detach(path: str) -> None:
+    """Unmount what is at `path` in this mount namespace, even if it is in use."""
+    _check(_libc.umount2(os.fsencode(path), _MNT_DETACH), f"umount {path}")
 
 
 def clone_tree(path: str) -> int:

@@ -22,7 +22,7 @@ _RESERVED_PIDS = 300
 TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - mount points, not files
 _PTS = "/dev/pts"
 # At most 64 terminals: all instances together may have 4096 (/proc/sys/kernel/pty/max).
-_TERMINALS = {"mode": "620", "ptmxmode": "666", "max": "64"}
+_TERMINALS: dict[str, str | None] = {"mode": "620", "ptmxmode": "666", "max": "64"}
 _EVERYBODYS = 0o1777  # as on any machine: everybody may write, only owners may remove
 _PAGE = 4096  # bytes; the smallest page size of the supported architectures
 

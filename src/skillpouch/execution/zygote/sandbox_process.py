@@ -324,7 +324,6 @@ def _in_namespace(
     # The order matters: mounts need capabilities that the seal drops; the seal's Landlock rules
     # need the descriptors, which are closed before anything runs; and after `hide_from_peers`,
     # /proc/self belongs to root.
-    kernel.unshare(kernel.NEWNS)
     loopback = _enter_network(config, limits)
     own = _open_view(config)
     _mount_view(config, limits, root)
@@ -346,7 +345,6 @@ def _in_namespace(
 def make_warm_sandbox(
     sock: _socket.socket, control: _socket.socket, config: Fields, limits: Fields, root: NewRoot
 ) -> WarmSandboxProcess:
-    kernel.unshare(kernel.NEWNS)
     loopback = _enter_network(config, limits)
     own = _open_view(config)
     _mount_view(config, limits, root)

@@ -11,6 +11,7 @@ import select
 from skillpouch.execution.zygote import alarm, kernel, namespaces, seccomp, signals, spawn, wire
 from skillpouch.execution.zygote.cleanup import remove_folder
 from skillpouch.execution.zygote.local_sockets import supervise
+from skillpouch.execution.zygote.overlay import LAYERS, Overlays
 from skillpouch.execution.zygote.sandbox_process import (
     make_sandbox,
     make_warm_sandbox,
@@ -143,6 +144,8 @@ def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> ZygoteS
         kernel.adopt_orphans()
         config["opened"] = [(fd, right) for fd, (_, right) in zip(fds, config["given"])]
         return ZygoteServer(control, config, namespaces.NewRoot({}))
+    if config["overlay"]:
+        config["copies"][config["layers"]] = LAYERS
     namespaces.leave(config["user"], config["network"])
     pid = os.fork()  # the child is process 1: unshare(2) with CLONE_NEWPID does not move the caller
     if pid:
@@ -171,8 +174,10 @@ class ZygoteServer:
         self._control = control
         self._config = config
         self._root = root
+        self._overlays = Overlays(config)
         self._opened = tuple(fd for fd, _ in config["opened"])
         self._sandboxes: dict[int, str | None] = {}  # process id → its own temporary folder, if any
+        self._layers: dict[int, int] = {}  # process id → the number of its layer
         # A pipe that hangs up when a sandbox ends → the process id of its prefork server.
         self._prefork_servers: dict[int, int] = {}
         self._poll = select.poll()
@@ -208,6 +213,7 @@ class ZygoteServer:
             self._kill_strays()
 
     def _bury(self, pid: int) -> None:
+        self._overlays.close(self._layers.pop(pid, 0))
         folder = self._sandboxes.pop(pid, None)
         if folder is not None:
             remove_folder(folder)  # the folder still exists if the sandbox was killed
@@ -243,16 +249,25 @@ class ZygoteServer:
         spawn.AdoptedTree().end()
 
     def _take_order(self) -> bool:
-        """Make one sandbox; return whether the host still exists."""
+        """Make one sandbox, or prepare one for its next call; return whether the host exists."""
         message = wire.receive(self._control)
         if message is None:
             return False
+        if message.kind == wire.FORGET_NAMES:
+            self._forget_names(message.value())
+        else:
+            self._make(message)
+        return True
+
+    def _make(self, message: wire.Message) -> None:
         limits: Fields = message.value()
         limits["cgroup"] = cgroup = message.fds.pop() if limits["in_cgroup"] else -1
         limits["listener_fd"] = message.fds[-1] if self._config["proxy_port"] else -1
         sock = _socket.socket(fileno=message.fds[0])
         limits["supervisor_fd"] = -1
+        limits["mounts"] = None
         try:
+            limits["mounts"] = self._overlays.new(limits["layer"])
             if seccomp.LOCAL in self._config["profiles"]:
                 limits["supervisor_fd"] = self._fork_supervisor()
             if limits["prefork"] is None:
@@ -260,11 +275,17 @@ class ZygoteServer:
             else:
                 self._fork_with_preforked(sock, message.fds[1], limits)
         except OSError as error:
+            self._overlays.close(limits["layer"])
             wire.send_failure(sock, error)
+        if limits["mounts"] is not None:
+            limits["mounts"].close()
         sock.close()
         _close(message.fds[1:])
         _close([fd for fd in (cgroup, limits["supervisor_fd"]) if fd >= 0])
-        return True
+
+    def _forget_names(self, number: int) -> None:
+        done = self._overlays.forget_names(number)
+        wire.send(self._control, wire.FORGET_NAMES + b" %d %d" % (number, done))
 
     def _fork_supervisor(self) -> int:
         """Fork the supervisor of a sandbox's local sockets; return the descriptor that reaches it.
@@ -285,6 +306,7 @@ class ZygoteServer:
         with self._new_table():
             sandbox = self._fork(sock, limits["cgroup"], lambda: self._sandbox(sock, limits))
         self._sandboxes[sandbox] = limits["temporary"]
+        self._layers[sandbox] = limits["layer"]
 
     def _fork_with_preforked(self, sock: _socket.socket, jobs: int, limits: Fields) -> None:
         """Fork a sandbox in a new PID namespace, and a prefork server that forks into it."""
@@ -300,6 +322,7 @@ class ZygoteServer:
         os.close(held)
         control.close()
         self._sandboxes[sandbox] = None
+        self._layers[sandbox] = limits["layer"]
         pid = self._fork(end, limits["cgroup"], lambda: self._prefork(end, jobs, table, limits))
         self._prefork_servers[alive_fd] = pid
         self._poll.register(alive_fd, 0)  # no events: POLLHUP is always reported, poll(2)
@@ -325,14 +348,16 @@ class ZygoteServer:
 
     def _sandbox(self, sock: _socket.socket, limits: Fields) -> None:
         ways = (sock.fileno(), limits["listener_fd"], limits["supervisor_fd"])
-        keep_only((0, 1, 2, *ways, *self._opened))
+        keep_only((0, 1, 2, *ways, *self._opened, *self._mounts(limits)))
+        self._lay(limits)
         make_sandbox(sock, self._config, limits, self._root).serve()
 
     def _warm_sandbox(
         self, sock: _socket.socket, control: _socket.socket, held: int, limits: Fields
     ) -> None:
-        ways = (limits["listener_fd"], limits["supervisor_fd"])
+        ways = (limits["listener_fd"], limits["supervisor_fd"], *self._mounts(limits))
         keep_only((0, 1, 2, sock.fileno(), control.fileno(), held, *ways))
+        self._lay(limits)
         sandbox = make_warm_sandbox(sock, control, self._config, limits, self._root)
         try:
             sandbox.serve()
@@ -340,6 +365,17 @@ class ZygoteServer:
             # Its prefork server may have changed or used up one of its limits. The call is lost,
             # but confinement has not failed.
             return
+
+    def _mounts(self, limits: Fields) -> tuple[int, ...]:
+        return (*limits["mounts"].fds, self._overlays.lower) if limits["mounts"] else ()
+
+    def _lay(self, limits: Fields) -> None:
+        """Enter a mount namespace of this sandbox's own, and cover the workspace in it."""
+        if self._own_table >= 0:
+            kernel.unshare(kernel.NEWNS)
+        if limits["mounts"] is not None:
+            limits["mounts"].attach(self._overlays.lower)
+            os.close(self._overlays.lower)
 
     def _prefork(self, end: _socket.socket, jobs: int, table: int, limits: Fields) -> None:
         keep_only((0, 1, 2, end.fileno(), jobs, table, limits["supervisor_fd"], *self._opened))

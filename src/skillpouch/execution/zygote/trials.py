@@ -6,12 +6,14 @@ import _socket
 import errno
 import os
 import resource
+import stat
 
 from skillpouch.execution.zygote import (
     kernel,
     landlock,
     local_sockets,
     namespaces,
+    overlay,
     seccomp,
     signals,
     spawn,
@@ -23,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from skillpouch.execution.zygote.wire import Fields
+
 # Exists on every machine, is readable by everybody, and is not granted below.
 _FORBIDDEN = "/etc/passwd"
 _GRANTED = [("/usr", "run"), ("/dev/null", "device")]
@@ -32,8 +36,14 @@ _FEW_PROCESSES, _MORE_PROCESSES = 4, 20  # the limit to try, and how many proces
 
 
 def report(control: _socket.socket) -> None:
-    """Send one line per layer: its name, its value (0: not available), the reason."""
+    """Send one line per layer: its name, its value (0: not available), the reason.
+
+    The host sends the `cgroup.procs` of a cgroup to try, and the folder in which to try layers over
+    a workspace, as far as it has them.
+    """
     message = wire.receive(control)
+    given: Fields = message.value() if message is not None else {"cgroup": False, "layers": ""}
+    fds = message.fds if message is not None else []
     # All at once, each in its own child: no trial needs the result of another.
     under_way = [
         begin("user_namespaces", lambda: try_namespaces(user=True)),
@@ -42,12 +52,17 @@ def report(control: _socket.socket) -> None:
         begin("memory", try_memory),
         begin("adoption", try_adoption),
     ]
-    if message is not None and message.fds:
-        procs = message.fds[0]
-        under_way.append(begin("cgroup", lambda: try_cgroup(procs)))
+    if given["layers"]:
+        begun = begin("overlay", lambda: try_overlay(True, given["layers"], fds[-1]))
+        under_way.append(begun)
+    if given["cgroup"]:
+        under_way.append(begin("cgroup", lambda: try_cgroup(fds[0])))
     lines = [finish(*trial) for trial in under_way]
     if lines[0].startswith("user_namespaces 0") and os.geteuid() == 0:
         lines.append(attempt("root_namespaces", lambda: try_namespaces(user=False)))
+        if given["layers"]:
+            again = attempt("overlay", lambda: try_overlay(False, given["layers"], fds[-1]))
+            lines.append(again)
     control.send("\n".join(lines).encode(errors="replace")[:4000])  # fits one packet
 
 
@@ -279,3 +294,55 @@ def _in_child(trial: Callable[[], int]) -> int:
     if given == "0":
         raise OSError(errno.EPERM, why[0] if why else name)
     return int(given)
+
+
+_SEEN_AT = namespaces.TEMPORARY[1]  # where the overlay of the trial is mounted
+
+
+def try_overlay(user: bool, layers: str, given: int) -> int:
+    """Prove that an overlay keeps a folder as it is, and that its caches can be emptied.
+
+    `given` is the opened folder `layers`, in which the real ones will be.
+    """
+    namespaces.leave(user, "none")
+    return _in_child(lambda: _try_layer(user, layers, given))
+
+
+def _try_layer(user: bool, layers: str, given: int) -> int:
+    granted = [(layers, "write", given)]
+    namespaces.enter_new_root(_GRANTED, granted, {}, {layers: overlay.LAYERS})
+    lower, layer = (overlay.LAYERS + "/trial" + name for name in ("-lower", ""))
+    for folder in (lower, layer, layer + "/upper", layer + "/work", lower + "/folder"):
+        os.mkdir(folder)
+    for name in ("/changed", "/deleted"):
+        _write(lower + name, "before")
+    tree = overlay.new_overlay(lower, layer, "userxattr" if user else "redirect")
+    kernel.attach_tree(tree, _SEEN_AT)
+    os.stat(_SEEN_AT + "/changed")
+    _write(_SEEN_AT + "/changed", "after")
+    os.unlink(_SEEN_AT + "/deleted")
+    if not user:
+        os.rename(_SEEN_AT + "/folder", _SEEN_AT + "/renamed")
+    _must_be(_read(lower + "/changed") == _read(lower + "/deleted") == "before")
+    _must_be(stat.S_ISCHR(os.stat(layer + "/upper/deleted").st_mode))
+    os.rename(layer + "/upper/changed", layer + "/changed")
+    os.unlink(layer + "/upper/deleted")
+    _write(lower + "/deleted", "again")
+    kernel.forget_names(tree)
+    _must_be(_read(_SEEN_AT + "/changed") + _read(_SEEN_AT + "/deleted") == "beforeagain")
+    return 1
+
+
+def _must_be(holds: bool) -> None:
+    if not holds:
+        raise NotEnforcedError("an overlay can be mounted, but it does not keep a folder as it is")
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def _read(path: str) -> str:
+    with open(path) as file:
+        return file.read()

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 # Host to zygote.
-CONFIGURE, NEW_SANDBOX = b"C", b"S"
+CONFIGURE, NEW_SANDBOX, FORGET_NAMES = b"C", b"S", b"D"
 # Host to sandbox; RUN also to the child of a prefork server.
 RUN, TERMINATE, KILL = b"R", b"T", b"K"
 # Host to prefork server; sandbox to prefork server.

@@ -1,0 +1,169 @@
+"""Lays a private layer over the workspace of each sandbox: what its calls write goes there.
+
+The overlay's lower folder is the workspace, which is only read. Its upper folder is one that the
+host made for this sandbox alone; programs reach it only through the overlay.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from skillpouch.execution.zygote import kernel, namespaces
+from skillpouch.execution.zygote.kernel import ATTR_NODEV, ATTR_NOSUID
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from skillpouch.execution.zygote.wire import Fields
+
+# Where a zygote has the folders of its layers. A sandbox unmounts them before anything runs in it,
+# and has its terminals there.
+LAYERS = "/dev/pts"
+# In a user namespace the overlay's own notes are attributes that begin with "user."; the kernel
+# then follows no renamed folders: rename(2) of a folder that was there before gives EXDEV.
+_WAYS: dict[str, dict[str, str | None]] = {
+    "redirect": {"redirect_dir": "on"},
+    "userxattr": {"userxattr": None},
+}
+_PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def new_overlay(lower: str, layer: str, way: str) -> int:
+    """Return an overlay that is mounted nowhere yet; `layer` has the folders `upper` and `work`.
+
+    `volatile` (since Linux 5.10): nothing is written to the disk when it is unmounted.
+    """
+    os.chdir(lower)  # a path could be too long for an option, or contain a colon
+    try:
+        options = {"lowerdir": ".", "upperdir": layer + "/upper", "workdir": layer + "/work"}
+        plain: dict[str, str | None] = {"index": "off", "metacopy": "off", "volatile": None}
+        attributes = ATTR_NOSUID | ATTR_NODEV
+        return kernel.new_tree("overlay", {**options, **plain, **_WAYS[way]}, attributes)
+    finally:
+        os.chdir("/")
+
+
+class LayerMounts:
+    """What one sandbox mounts over its workspace: the overlay, and the paths inside it again.
+
+    `inner` are descriptors of read-only trees by their paths; -1 stands for a folder of the overlay
+    itself, which becomes a mount point, so that it cannot be renamed.
+    """
+
+    def __init__(self, workspace: str, tree: int, inner: list[tuple[str, int]]) -> None:
+        self._workspace = workspace
+        self._tree = tree
+        self._inner = inner
+
+    @property
+    def fds(self) -> tuple[int, ...]:
+        return (self._tree, *(fd for _, fd in self._inner if fd >= 0))
+
+    def attach(self, lower: int) -> None:
+        """Mount all of it in this mount namespace; `lower` is the folder that must be covered."""
+        kernel.detach(LAYERS)
+        point = os.open(self._workspace, _PATH)
+        if not os.path.sameopenfile(point, lower):
+            raise namespaces.replaced(self._workspace)
+        kernel.attach_tree_on(self._tree, point)
+        os.close(point)
+        root = os.open(self._workspace, _PATH)
+        for path, tree in self._inner:
+            self._attach_inner(root, path, tree)
+        os.close(root)
+        self.close()
+
+    def _attach_inner(self, root: int, path: str, tree: int) -> None:
+        place = _find(root, path[len(self._workspace) + 1 :])
+        try:
+            if place < 0 or stat.S_ISLNK(os.fstat(place).st_mode):
+                raise namespaces.replaced(path)
+            own = kernel.clone_tree_of(place) if tree < 0 else os.dup(tree)
+            kernel.attach_tree_on(own, place)
+            os.close(own)
+        except NotADirectoryError:
+            raise namespaces.replaced(path) from None  # a file in place of a folder, or a folder
+        finally:
+            if place >= 0:
+                os.close(place)
+
+    def close(self) -> None:
+        for fd in self.fds:
+            os.close(fd)
+
+
+def _find(root: int, path: str) -> int:
+    """Open a path below a folder without following links; -1 if it is not there."""
+    fd = os.dup(root)
+    for name in path.split("/"):
+        try:
+            found = os.open(name, _PATH, dir_fd=fd)
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENOTDIR):
+                raise
+            found = -1
+        os.close(fd)
+        if found < 0:
+            return -1
+        fd = found
+    return fd
+
+
+class Overlays:
+    """The overlays of a zygote's sandboxes, by the numbers that the host gave them."""
+
+    def __init__(self, config: Fields) -> None:
+        self._way: str = config["overlay"]
+        self._workspace: str = config["workspace"]
+        self._trees: dict[int, int] = {}
+        self._inner: list[tuple[str, int]] = []
+        self.lower = -1
+        if self._way:
+            self._divide(config)
+
+    def _divide(self, config: Fields) -> None:
+        """Take the paths of the workspace out of those that the rules of Landlock are made from.
+
+        In a sandbox, the rule for the workspace is one for its overlay.
+        """
+        left = []
+        for (path, right), (fd, _) in sorted(zip(config["given"], config["opened"])):
+            if path == self._workspace:
+                self.lower = fd
+            elif path.startswith(self._workspace + "/"):
+                # Read-only paths stay those of the machine.
+                self._inner.append((path, -1 if right == "write" else fd))
+                if right == "write":
+                    os.close(fd)
+                else:
+                    left.append((fd, right))
+            elif path == config["layers"]:
+                os.close(fd)
+            else:
+                left.append((fd, right))
+        config["opened"] = left
+        config["only_landlock"] = [*config["only_landlock"], (self._workspace, "write")]
+
+    def new(self, number: int) -> LayerMounts | None:
+        """Make the overlay of a sandbox; None if its calls write directly."""
+        if not self._way:
+            return None
+        tree = new_overlay(self._workspace, "%s/%d" % (LAYERS, number), self._way)
+        self._trees[number] = tree
+        inner = [(path, fd if fd < 0 else kernel.clone_tree_of(fd)) for path, fd in self._inner]
+        return LayerMounts(self._workspace, os.dup(tree), inner)
+
+    def forget_names(self, number: int) -> bool:
+        """Have the next call of a sandbox see the workspace as it is; return whether it will."""
+        try:
+            kernel.forget_names(self._trees[number])
+        except (KeyError, OSError):
+            return False
+        return True
+
+    def close(self, number: int) -> None:
+        """Give up the overlay of a sandbox that has ended."""
+        tree = self._trees.pop(number, -1)
+        if tree >= 0:
+            os.close(tree)
