@@ -567,6 +567,78 @@ PROXIED["connect to the port of the host"] = (
     "socket.create_connection(('127.0.0.1', TCP), 2)",
 )
 
+# With a layer over the workspace: no way leads to the layer but the overlay, and none to the
+# workspace below it.
+_MOUNTS = "mounts = [line.split() for line in open('/proc/self/mountinfo')]\n"
+LAYERED = {
+    "list the layers of all calls": ("layer-3", "os.listdir(E['LAYERS'])"),
+    "find the layers among the mounts": (
+        "layer-3",
+        _MOUNTS + "must_not([words for words in mounts if '/layers/' in words[3]])",
+    ),
+    "find the layers where a zygote has them": (
+        "layer-3",
+        "must_not(set(os.listdir('/dev/pts')) - {'ptmx'})",
+    ),
+    "find a layer by its name": (
+        "layer-3",
+        (
+            "open(WORKSPACE + '/my-own-mark', 'w').close()\n"
+            "found = [top for top, _, names in os.walk('/') if 'my-own-mark' in names]\n"
+            "must_not([top for top in found if not os.path.samefile(top, WORKSPACE)])"
+        ),
+    ),
+    "find the workspace below the overlay": (
+        "layer-3",
+        _MOUNTS + "status = os.stat(WORKSPACE)\n"
+        "seen = f'{os.major(status.st_dev)}:{os.minor(status.st_dev)}'\n"
+        "hidden = [w[2] for w in mounts if w[4] == WORKSPACE and 'overlay' not in w]\n"
+        "must_not(seen in hidden)",
+    ),
+    "find the workspace through an open folder": (
+        "layer-3",
+        (
+            "found = []\n"
+            "for process in filter(str.isdigit, os.listdir('/proc')):\n"
+            "    try: names = os.listdir(f'/proc/{process}/fd')\n"
+            "    except OSError: continue\n"
+            "    for name in names:\n"
+            "        try: mode = os.stat(f'/proc/{process}/fd/{name}').st_mode\n"
+            "        except OSError: continue\n"
+            "        found += [name] if stat.S_ISDIR(mode) else []\n"
+            "must_not(found)"
+        ),
+    ),
+    "find the workspace above its root": (
+        "layer-3",
+        (
+            "os.chdir(WORKSPACE); os.chdir('..'); name = os.path.basename(WORKSPACE)\n"
+            "must_not(os.stat(name).st_dev != os.stat(WORKSPACE).st_dev)"
+        ),
+    ),
+    "unmount the overlay": ("layer-3", "call(166, WORKSPACE.encode(), 2)"),
+    "have the kernel forget the layer": ("layer-3", "call(433, -100, WORKSPACE.encode(), 0)"),
+    "move the overlay": (
+        "layer-3",
+        "call(429, -100, WORKSPACE.encode(), -100, b'/tmp', 0)",
+    ),
+    "make a mark of a deleted file": (
+        "layer-3",
+        "os.mknod(WORKSPACE + '/whiteout', stat.S_IFCHR | 0o600, 0)",
+    ),
+    "leave a mark of a deleted file by a rename": (
+        "layer-3",
+        "open('moved', 'w').close(); call(316, -100, b'moved', -100, b'away', 4)",
+    ),
+    "mark a folder with a note of the overlay": (
+        "layer-3",
+        (
+            "os.makedirs('noted', exist_ok=True)\n"
+            "os.setxattr('noted', 'trusted.overlay.redirect', b'/etc')"
+        ),
+    ),
+}
+
 EVERYTHING = {
     **FILES,
     **MARKED_PROGRAMS,
@@ -582,8 +654,9 @@ EVERYTHING = {
 
 def program(name: str) -> str:
     """Return the whole program of one attempt."""
-    if name in LOCAL_SOCKETS:
-        lines = ["    " + line for line in LOCAL_SOCKETS[name][1].split("\n")]
+    if name in LOCAL_SOCKETS or name in LAYERED:
+        code = {**LOCAL_SOCKETS, **LAYERED}[name][1]
+        lines = ["    " + line for line in code.split("\n")]
         return PRELUDE + "\n".join(lines) + POSTLUDE
     code = {**EVERYTHING, **PROXIED}[name][1]
     lines = [line if line.startswith("    ") else "    " + line for line in code.split("\n")]

@@ -31,11 +31,18 @@ from skillpouch.execution.zygote import kernel, seccomp
 from skillpouch.execution.zygote.seccomp import NUMBERS
 from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits
-from tests.escapes.attacks import EVERYTHING, LOCAL_SOCKETS, PROXIED, USES_TERMINAL, program
+from tests.escapes.attacks import (
+    EVERYTHING,
+    LAYERED,
+    LOCAL_SOCKETS,
+    PROXIED,
+    USES_TERMINAL,
+    program,
+)
 from tests.escapes.marks import marked
 
-# "warm": forked by a prefork server; "hosts": with one host granted; "local", "gpu", "memory": with
-# that profile.
+# "warm": forked by a prefork server; "layered": with a layer over the workspace; "hosts": with one
+# host granted; "local", "gpu", "memory": with that profile.
 Ways = list[str]
 PYTHON = "/usr/bin/python3"
 # One script for all of them, so that they are calls of one prefork server after another.
@@ -114,6 +121,7 @@ class Outside:
         self.folder = folder / "outside"
         self.workspace = folder / "workspace"
         self.skill = folder / "skill"
+        self.state = folder / "state"
         for path in (self.folder, self.folder / "other-skill", self.workspace, self.skill):
             path.mkdir()
         self.secret = self.folder / "secret"
@@ -159,9 +167,10 @@ class Outside:
             "ABSTRACT": self.abstract.replace("\0", "@"),
             "TERMINAL": os.ttyname(self.terminal[1]),
             "CALL": os.environ["TOKEN"],
+            "LAYERS": str(self.state / "skillpouch" / "layers"),
         }
 
-    def reached(self) -> list[str]:
+    def reached(self, *, layered: bool) -> list[str]:
         """What was touched, as seen from here."""
         found = []
         for listener in (self.tcp, self.udp, *self.unix, *self.datagrams):
@@ -175,6 +184,10 @@ class Outside:
             found.append("files outside changed")
         if self.sibling.poll() is not None:
             found.append("sibling killed")
+        # The host itself saves long output there.
+        known = {"socket", "datagrams", ".skillpouch"}
+        if layered:
+            found += [path.name for path in self.workspace.iterdir() if path.name not in known]
         return found
 
     def close(self) -> None:
@@ -211,6 +224,7 @@ def confinement_of(outside: Outside, ways: Ways) -> Confinement:
         network="hosts" if granted else "none",
         hosts=("example.com",) if granted else (),
         profiles=tuple(profile for way, profile in PROFILES.items() if way in ways),
+        layered="layered" in ways,
     )
 
 
@@ -230,6 +244,7 @@ async def attempts(outside: Outside, ways: Ways) -> dict[str, Any]:
         ended = await run("")
         said: dict[str, Any] = {"protections": dict(ended.protections), "paths": paths}
         more = (*(PROXIED if "hosts" in ways else ()), *(LOCAL_SOCKETS if "local" in ways else ()))
+        more = (*more, *(LAYERED if "layered" in ways else ()))
         for name in (*EVERYTHING, *more):
             ended = await run(program(name))
             said[name] = (ended.stdout.text + ended.stderr.text).strip()
@@ -307,12 +322,13 @@ def main() -> None:
     lay_over_devices(tier)
     take_away(tier)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.environ["XDG_STATE_HOME"] = f"{folder}/state"
     outside = Outside(Path(folder))
     if mode:
         asyncio.run(hang(outside, ways))
     try:
         said = asyncio.run(attempts(outside, ways))
-        said["reached"] = outside.reached()
+        said["reached"] = outside.reached(layered="layered" in ways)
         said["devices"] = changed_devices()
     except SandboxUnavailableError as error:
         said = {"refused": list(error.missing)}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.escapes.attacks import EVERYTHING, LISTENING, METADATA, PRIVILEGES
+from tests.escapes.attacks import EVERYTHING, LAYERED, LISTENING, METADATA, PRIVILEGES
 
 SaidIn = Callable[[str], dict[str, Any]]
 
@@ -13,11 +13,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.escape, pytest.mark.timeout(120)]
 
 COLD = ("full", "user", "no-landlock", "no-users", "user-masked")
 WARM = tuple(f"{tier}+warm" for tier in COLD)
-WITH_MOUNTS = (*COLD, *WARM)
+OVERLAID = tuple(f"{tier}+layered" for tier in (*COLD, *WARM))
+WITH_MOUNTS = (*COLD, *WARM, *OVERLAID)
 WITHOUT_NAMESPACES = ("container", "user-container")
 TIERS = (*WITH_MOUNTS, *WITHOUT_NAMESPACES)
 # Every way to confine once: by mounts, in a process that was forked, and without namespaces.
-MAIN = ("full", "full+warm", "container")
+MAIN = ("full", "full+warm", "full+layered", "container")
 
 
 def every(attempts: dict[str, tuple[str, str]], tiers: tuple[str, ...]) -> list[Any]:
@@ -55,6 +56,19 @@ def test_the_metadata_of_files_outside_cannot_be_changed_where_mounts_are_ours(
     said_in: SaidIn, tier: str, name: str
 ) -> None:
     assert said_in(tier)[name].startswith("denied ")
+
+
+@pytest.mark.parametrize(("tier", "name"), every(LAYERED, OVERLAID))
+def test_an_attempt_to_reach_a_layer_or_what_is_below_it_fails(
+    said_in: SaidIn, tier: str, name: str
+) -> None:
+    assert said_in(tier)[name].startswith("denied ")
+
+
+@each(OVERLAID)
+@pytest.mark.promise("layer-1")
+def test_a_layered_tier_was_really_layered(said_in: SaidIn, tier: str) -> None:
+    assert said_in(tier)["protections"]["writes"] == "overlay"
 
 
 @pytest.mark.parametrize(("tier", "name"), every(LISTENING, WITHOUT_NAMESPACES))

@@ -386,7 +386,8 @@ def probe() -> Machine:
 
 async def why_no_layer(workspace: Path) -> str:
     """Return why a confined call would write directly to a workspace, "" if it would not."""
-    return why_direct(workspace, _known.get(os.getpid()) or await asyncio.to_thread(probe))
+    machine = _known.get(os.getpid())
+    return why_direct(workspace, machine or await asyncio.to_thread(probe))
 
 
 def _try() -> Machine:
