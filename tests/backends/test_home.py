@@ -116,6 +116,10 @@ def test_a_script_that_writes_into_its_home_is_told_that_it_is_gone(
         "print('No results found')\n",
         "# Uses ~/.lamp/x.\nprint('No results found')\n",
         "from pathlib import Path\nPath.home() / '.lamp'\nprint('found it')\n",
+        "from pathlib import Path\nPath.home() / '.lamp'\nprint('lamp: command not found')\n",
+        # What is never proposed: keys, settings of tools, folders of many programs.
+        "from pathlib import Path\nPath.home() / '.ssh' / 'id_rsa'\nprint('No key found')\n",
+        "PATHS = ['~/.pypirc', '~/.config', '~/.local/share', '~/.aws/x']\nprint('No key found')\n",
     ],
 )
 @pytest.mark.usefixtures("home")

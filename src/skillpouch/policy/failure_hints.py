@@ -70,9 +70,11 @@ _MOST_VARIABLES = 5
 # existed before, see "redirect_dir" in Documentation/filesystems/overlayfs.rst.
 _NO_RENAME = re.compile(r"[Ii]nvalid cross-device link|EXDEV|cross-device link not permitted")
 _MOST_PATHS = 5
-# How programs report that they found nothing, in words of their own.
+# How programs report that they found nothing, in words of their own; not a command or a module.
 _FINDS_NOTHING = re.compile(
-    r"\b(?:no|not|cannot|missing)\b[^\n]{0,80}\b(?:found|exist|such)|doesn't exist", re.IGNORECASE
+    r"^(?![^\n]*(?:command|module|package)s? not found)[^\n]*"
+    r"(?:\b(?:no|not|cannot|missing)\b[^\n]{0,80}\b(?:found|exist|such)|doesn't exist)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _IN_ETC = re.compile(r"/etc/[\w./+@-]*\w")
 

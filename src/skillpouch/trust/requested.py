@@ -310,11 +310,15 @@ def _ask_for_script(names: list[str], file: str, home: str, asked: _Asked) -> No
 # `$HOME/.lamp/x`, `"~/.lamp"`, `Path.home() / ".lamp" / "x"`, `join(homedir(), ".lamp")`: up to two
 # names, of which the first begins with a dot.
 _IN_HOME = re.compile(
-    r"(?:\$HOME|\$\{HOME\}|[\"' =(]~)/(\.\w[\w.-]*(?:/\w[\w.-]*)?)"
+    r"(?:\$HOME|\$\{HOME\}|[\"' =(]~)/(\.local/\w+/\w[\w.-]*|\.\w[\w.-]*(?:/\w[\w.-]*)?)"
     r"|(?:Path\.home\(\)|homedir\(\))\s*[/,]\s*[\"'](\.\w[\w.-]*)[\"']"
     r"(?:\s*[/,]\s*[\"'](\w[\w.-]*)[\"'])?"
 )
-_SHARED = (".config", ".local", ".cache")  # of many programs
+# Folders of many programs, where keys are kept, and settings of the shell and of package tools.
+_NEVER_PROPOSED = re.compile(
+    r"\.(?:config|cache|local(?:/\w+)?|\w*rc|(?:ssh|gnupg|aws|azure|docker|kube|pki)(?:/.*)?"
+    r"|netrc|git-credentials)"
+)
 _COMMENT = re.compile(r"^[ \t]*(?:#|//|\*).*$", re.MULTILINE)
 
 
@@ -330,7 +334,7 @@ def paths_in_home(tool: Tool) -> list[str]:
     found: dict[str, None] = {}
     for whole, first, second in _IN_HOME.findall(_COMMENT.sub("", code)):
         path = whole or "/".join(filter(None, (first, second)))
-        if path not in _SHARED:
+        if not _NEVER_PROPOSED.fullmatch(path):
             found[path] = None
     return [path for path in found if not any(is_below(path, other) for other in found)]
 
