@@ -3,8 +3,8 @@
 An executor reaches the calls of its own workspace, one with a session only those of the session.
 """
 
-from collections.abc import Coroutine, Iterable
-from contextlib import suppress
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -21,33 +21,6 @@ if TYPE_CHECKING:
 
 UNDO, APPLY, DISCARD, DIFF = (f"skillpouch.{each}" for each in ("undo", "apply", "discard", "diff"))
 DIFF_BYTES = 100_000
-
-
-class ChangeStateError(SkillpouchError):
-    """What was asked for does not fit what became of the changes of a call."""
-
-    code = "change_state"
-
-    def __init__(self, call_id: str, state: str, wanted: str) -> None:
-        self.call_id = call_id
-        self.state = state
-        told = {
-            "running": ("is still running", "wait until it has ended"),
-            "applied": ("was applied already", f"`skillpouch undo {call_id}` takes it back"),
-            "undone": (
-                "was undone already",
-                f"`skillpouch apply {call_id}` makes its changes again",
-            ),
-            "discarded": ("was discarded: nothing of it is kept", "call the tool again"),
-            "staged": ("is staged: nothing has reached the workspace", _staged_hint(call_id)),
-            "refused": ("was refused: nothing has reached the workspace", _staged_hint(call_id)),
-        }
-        said, hint = told.get(state, (f"is {state}", "`skillpouch changes` lists what is kept"))
-        super().__init__(f"call {call_id} cannot be {wanted}: it {said}", hint=hint)
-
-
-def _staged_hint(call_id: str) -> str:
-    return f"`skillpouch apply {call_id}` brings it there, `skillpouch discard {call_id}` drops it"
 
 
 class NothingKeptError(SkillpouchError):
@@ -140,7 +113,8 @@ class KeptCalls:
         from skillpouch.workspace.change_store import UnknownCallError
 
         try:
-            kept = self._store.get(call_id)
+            with _explained():
+                kept = self._store.get(call_id)
         except UnknownCallError as error:
             raise _why_unknown(call_id, self._session) or error from None
         if self._session is not None and kept.session != self._session:
@@ -151,7 +125,8 @@ class KeptCalls:
 
     def listed(self, session: str | None = None) -> list["KeptCall"]:
         """Return the kept calls, the newest first."""
-        return self._store.calls(self._workspace, self._session or session)
+        with _explained():
+            return self._store.calls(self._workspace, self._session or session)
 
     def last(self, count: int, session: str | None = None) -> list["KeptCall"]:
         """Return the newest calls whose changes are in the workspace; undos do not count.
@@ -175,6 +150,17 @@ class KeptCalls:
             return [first]
         more = [each for each in self.listed() if each.id.startswith(f"{call_id}.")]
         return sorted([first, *more], key=_number_of_part, reverse=True)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turn errors of the file system into one that says what cannot be read."""
+    from skillpouch.workspace.change_store import ChangesError
+
+    try:
+        yield
+    except OSError as error:
+        raise ChangesError.of("what is kept of calls cannot be read", error) from error
 
 
 def _number_of_part(kept: "KeptCall") -> int:
@@ -215,11 +201,14 @@ def line_of(change: FileChange) -> str:
 
 def paths_below(kept: "KeptCall", path: str) -> list[str]:
     """Return the changes of a call at a path, or below it if it is a folder."""
-    wanted = escape_hidden(path.removeprefix(f"{kept.workspace}/").removeprefix("./").rstrip("/"))
+    plain = path.removeprefix(f"{kept.workspace}/").removeprefix("./").rstrip("/")
+    wanted = {plain, escape_hidden(plain)}  # as it is shown, or as it is
     found = [
         each.path
         for each in kept.changes.files
-        if wanted in (".", each.path) or each.path.startswith(f"{wanted}/")
+        if plain == "."
+        or each.path in wanted
+        or any(each.path.startswith(f"{name}/") for name in wanted)
     ]
     if not found:
         raise UnknownPathError(kept.id, path)
@@ -235,6 +224,8 @@ def diff_of(
     redactor: "Redactor",
 ) -> str:
     """Return what a call changed as a text diff, without secrets, cut after `most_bytes`."""
+    from skillpouch.workspace.change_store import ChangeStateError
+
     kept = calls.get(call_id)
     if kept.state in ("running", "discarded"):
         raise ChangeStateError(kept.id, kept.state, "shown")

@@ -13,7 +13,6 @@ from skillpouch.builtins.kept_calls import (
     DIFF,
     DISCARD,
     UNDO,
-    ChangeStateError,
     KeptCalls,
     diff_of,
     line_of,
@@ -22,11 +21,11 @@ from skillpouch.builtins.kept_calls import (
 from skillpouch.errors import SkillpouchError
 from skillpouch.results import ChangedFile, Conflict, FileChange, ToolResult, milliseconds
 from skillpouch.tools import Effect, Hosted, Tool, qualified_wire_name
+from skillpouch.workspace.change_store import ChangeStateError, KeptCall, KeptUndo
 
 if TYPE_CHECKING:
     from skillpouch.calls import ToolCall
     from skillpouch.secrets.redaction import Redactor
-    from skillpouch.workspace.change_store import KeptCall
 
 _MANY = 1_000  # changes that take long enough to say that work goes on
 _MOST_LINES = 50  # of changes and conflicts in a text; the result has all of them
@@ -226,7 +225,7 @@ def _undo(call: "ToolCall", calls: KeptCalls) -> _Done:
         _tell(call, f"undoing call {kept.id}", kept)
         as_id = f"{done.call_id}.{len(done.calls)}" if done.call_id else call.id
         try:
-            outcome = kept.undo(_only(kept, said.get("paths")), as_id=as_id)
+            outcome = _undone(kept, said.get("paths"), as_id)
         except SkillpouchError as error:
             if not done.calls:
                 raise
@@ -238,7 +237,15 @@ def _undo(call: "ToolCall", calls: KeptCalls) -> _Done:
     return done
 
 
-def _to_undo(said: dict[str, Any], calls: KeptCalls) -> list["KeptCall"]:
+def _undone(kept: KeptCall, paths: Iterable[str] | None, as_id: str) -> KeptUndo:
+    only = _only(kept, paths)
+    try:
+        return kept.undo(only, as_id=as_id)
+    except FileExistsError:  # a journal that begins anew gives numbers a second time
+        return kept.undo(only)
+
+
+def _to_undo(said: dict[str, Any], calls: KeptCalls) -> list[KeptCall]:
     if "call" in said:
         return calls.parts(said["call"])
     session = said.get("session")
@@ -273,19 +280,19 @@ def _add(
     done.lines.append(f"{what}: {_count(len(made))}")
     done.lines += [f"  {line_of(each)}" for each in made]
     done.changes += made
-    done.conflicts += conflicts
+    done.conflicts += sorted(conflicts, key=lambda each: each.path)
 
 
 def _count(number: int) -> str:
     return "1 change" if number == 1 else f"{number:,} changes"
 
 
-def _tell(call: "ToolCall", what: str, kept: "KeptCall") -> None:
+def _tell(call: "ToolCall", what: str, kept: KeptCall) -> None:
     if call.on_progress is not None and kept.changes.total >= _MANY:
         call.on_progress(f"{what}: {_count(kept.changes.total)}")
 
 
-def _only(kept: "KeptCall", paths: Iterable[str] | None) -> list[str] | None:
+def _only(kept: KeptCall, paths: Iterable[str] | None) -> list[str] | None:
     """Return the changes at or below some paths; None for all of them."""
     if not paths:
         return None

@@ -46,7 +46,7 @@ EXIT_FAILED = 1
 EXIT_WRONG_CALL = 2
 EXIT_DENIED = 3
 EXIT_NOT_STARTED = 4
-_NOT_KEPT = ("changes", "changes_full", "writes_unavailable")
+_NOT_KEPT = ("change_store", "changes_full", "writes_unavailable")
 
 
 def exit_code_of(error: SkillpouchError) -> int:

@@ -40,7 +40,17 @@ class ChangeStateError(SkillpouchError):
     def __init__(self, call_id: str, state: str, wanted: str) -> None:
         self.call_id = call_id
         self.state = state
-        super().__init__(f"call {call_id} cannot be {wanted}: it is {state}")
+        waits = f"`skillpouch apply {call_id}` brings it there, `skillpouch discard {call_id}` not"
+        told = {
+            "running": ("is still running", "wait until it has ended"),
+            "applied": ("is applied already", f"`skillpouch undo {call_id}` takes it back"),
+            "undone": ("is undone already", f"`skillpouch apply {call_id}` applies it again"),
+            "discarded": ("was discarded: nothing of it is kept", "call the tool again"),
+            "staged": ("is staged: nothing of it has reached the workspace", waits),
+            "refused": ("was refused: nothing of it has reached the workspace", waits),
+        }
+        said, hint = told.get(state, (f"is {state}", ""))
+        super().__init__(f"call {call_id} cannot be {wanted}: it {said}", hint=hint)
 
 
 class ChangesError(SkillpouchError):
