@@ -70,7 +70,7 @@ class DeclaredFiles:
         self.by_folder: dict[str, Any] = {}  # what the files around a folder declare
         self._read: dict[str, str | None] = {}  # several scripts of a skill share these files
 
-    def read(self, path: Path, most: int = DECLARATION_BYTES) -> str | None:
+    def read(self, path: Path | str, most: int = DECLARATION_BYTES) -> str | None:
         """Return the text of a file, None if there is none; refuse a link out of the skill.
 
         A script may have any encoding; any other file must be UTF-8.

@@ -93,12 +93,13 @@ def _python_needs(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
 
 
 def _of_block(script: Script, files: DeclaredFiles) -> PythonNeeds | None:
-    text = files.read(script.path, SCRIPT_BYTES) or ""
-    block, table = read_block(text), read_table(text)
+    text = files.read(script.file, SCRIPT_BYTES) or ""
+    block = read_block(text)
     if block is None:
         return None
     if isinstance(block, Malformed):
         raise RequirementRefusedError(script.file, block.reason, line=block.line)
+    table = read_table(text)
     line = table[1] if isinstance(table, tuple) else 1
     try:
         requirements = [parse_requirement(package) for package in block.packages]

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from abc import abstractmethod
 from typing import Any, ClassVar
 
 from skillpouch.signatures.hand_written.expressions import Expressions
@@ -62,8 +63,9 @@ class Calls(WordLists):
         ast.ListComp: "_comprehension",
     }
 
+    @abstractmethod
     def invoke(self, routine: Routine, arguments: list[Any], node: ast.Call) -> Any:
-        raise NotImplementedError
+        """Follow a call of a function of the script, and return its value."""
 
     def _call(self, node: ast.Call, hint: str) -> Any:
         dotted = self.program.dotted(node.func)

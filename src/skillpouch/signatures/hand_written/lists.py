@@ -1,6 +1,7 @@
 """What a program makes of the list of its words: parts, places, and selections of it."""
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -51,11 +52,12 @@ _ON_WORDS: dict[str, str] = {
 }
 
 
-class WordLists(Expressions):
+class WordLists(Expressions, ABC):
     """Follows methods of the list of words."""
 
+    @abstractmethod
     def each_word(self, words: Words, routine: Routine, node: ast.AST) -> None:
-        raise NotImplementedError
+        """Follow a function that is called with every word."""
 
     def _on_words(self, words: Words, name: str, node: ast.Call, hint: str) -> Any:
         handler = _ON_WORDS.get(name)

@@ -6,6 +6,7 @@ offset in the text.
 """
 
 import ast
+from abc import ABC, abstractmethod
 from functools import cached_property
 from typing import ClassVar, Self
 
@@ -98,14 +99,16 @@ RESERVED = frozenset(
 )
 
 
-class ExpressionParser:
+class ExpressionParser(ABC):
     """Reads the expressions of a span of tokens; a subclass reads statements."""
 
+    @abstractmethod
     def statements(self) -> list[ast.stmt]:
-        raise NotImplementedError
+        """Read the statements of a function that is an expression."""
 
+    @abstractmethod
     def parameter(self) -> ast.expr:
-        raise NotImplementedError
+        """Read one parameter of such a function."""
 
     def __init__(self, code: Code, span: Span) -> None:
         self.code = code

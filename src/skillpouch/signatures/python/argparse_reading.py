@@ -199,7 +199,7 @@ def name_arguments(parser: Parser) -> list[Named]:
 
 
 def _named(name: str, declared: ArgparseArgument, parser: Parser) -> Named:
-    default = declared.default
+    default, flag = declared.default, declared.flag
     if default is None and declared.action == "store_false":
         default = True
     return Named(
@@ -207,20 +207,22 @@ def _named(name: str, declared: ArgparseArgument, parser: Parser) -> Named:
         declared=(declared,),
         argument=ArgvArgument(
             name=name,
-            flag=declared.flag,
+            flag=flag,
             action=declared.action,
             nargs=declared.nargs,
             off_flag=_off_flag(declared),
             after_dashes=not declared.flags,
-            others=_others(declared),
+            others=_others(declared, flag),
         ),
         schema=property_schema(declared, parser.defaults.get(declared.dest, default), parser.prog),
         required=_is_required(declared),
     )
 
 
-def _others(declared: ArgparseArgument) -> tuple[str, ...]:
-    return tuple(flag for flag in declared.flags if flag != declared.flag)
+def _others(declared: ArgparseArgument, first: str | None) -> tuple[str, ...]:
+    if len(declared.flags) <= 1:  # most of them
+        return ()
+    return tuple(flag for flag in declared.flags if flag != first)
 
 
 def _is_required(declared: ArgparseArgument) -> bool:
@@ -251,7 +253,7 @@ def _opposites(together: list[ArgparseArgument], parser: Parser) -> Named:
             flag=on.flag,
             action="boolean_optional",
             off_flag=off.flag,
-            others=_others(on),
+            others=_others(on, on.flag),
         ),
         schema=schema,
     )

@@ -97,6 +97,8 @@ class Outline:
     imports: set[str] = field(default_factory=set)
     global_names: set[str] = field(default_factory=set)
     marked: list[ast.AST] = field(default_factory=list)
+    main_blocks: list[ast.If] = field(default_factory=list)
+    is_submodule: bool = False  # it imports relatively, which fails in a file run by its path
 
     def dotted(self, node: ast.expr) -> str:
         """Return the full name of an imported thing, "" for anything else."""
@@ -145,6 +147,10 @@ def _note_top_level(outline: Outline) -> None:
             outline.functions[node.name] = node
         elif isinstance(node, ast.ClassDef):
             outline.classes[node.name] = node
+        elif isinstance(node, ast.ImportFrom):
+            outline.is_submodule = outline.is_submodule or node.level > 0
+        elif isinstance(node, ast.If) and _is_main_block(node):
+            outline.main_blocks.append(node)
 
 
 def _note_import(node: ast.Import, outline: Outline) -> None:
@@ -215,28 +221,21 @@ _WRITING = frozenset({"print", "write", "write_text", "write_bytes", "writelines
 
 def acts_when_run(outline: Outline) -> bool:
     """Tell whether running the file would do something beyond defining things; in doubt it does."""
-    mains = [node for node in outline.tree.body if is_main_block(node)]
+    mains = outline.main_blocks
     # Main blocks first: most scripts have one, and looking through the rest takes longer.
     return not all(map(_does_nothing, mains)) or any(
         _does(node, outline) for node in outline.tree.body if node not in mains
     )
 
 
-def is_submodule(outline: Outline) -> bool:
-    """Tell whether it imports relatively: that fails in a file that is run by its path."""
-    return any(isinstance(node, ast.ImportFrom) and node.level for node in outline.tree.body)
-
-
-def is_main_block(node: ast.stmt) -> bool:
+def _is_main_block(node: ast.If) -> bool:
     """Tell whether a statement is `if __name__ == "__main__":`, either way round."""
-    return isinstance(node, ast.If) and any(
-        isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test)
-    )
+    return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test))
 
 
-def _does_nothing(node: ast.stmt) -> bool:
+def _does_nothing(node: ast.If) -> bool:
     """Tell whether a main block is empty, or only raises to say that the file must not be run."""
-    return isinstance(node, ast.If) and all(
+    return all(
         isinstance(part, ast.Pass)
         or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
         # `raise SystemExit(main())` is not a refusal.

@@ -16,7 +16,6 @@ from skillpouch.signatures.python.outline import (
     Outline,
     UnreadableError,
     acts_when_run,
-    is_submodule,
     outline_of,
     parse_python,
     with_plain_lines,
@@ -119,7 +118,7 @@ def _read(text: str, tree: ast.Module, filename: str) -> Signature:
         dependencies=read_dependencies(text),
         imports=frozenset(outline.imports),
         has_entry=signature.interface.convention in _CALLED or acts_when_run(outline),
-        is_submodule=is_submodule(outline),
+        is_submodule=outline.is_submodule,
         is_test=bool(_TESTING & {name.partition(".")[0] for name in outline.imports}),
         reads_input=surroundings.reads_input,
     )

@@ -1,6 +1,7 @@
 """The statements and words of a shell script; how words with quotes and expansions are read."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -254,7 +255,7 @@ _BRACED = re.compile(
 )
 
 
-class WordParser:
+class WordParser(ABC):
     """Reads words at a place of a text that moves on; statements are read by its subclass."""
 
     def __init__(self, text: str, depth: int = 0) -> None:
@@ -276,13 +277,13 @@ class WordParser:
         if not self.take(text):
             raise self.fail()
 
+    @abstractmethod
     def statements(self, until: frozenset[str]) -> tuple[Statement, ...]:
         """Read statements up to a keyword, or to what ends any list of them."""
-        raise NotImplementedError
 
+    @abstractmethod
     def nested(self, text: str) -> "WordParser":
         """Return a parser for a text inside this one."""
-        raise NotImplementedError
 
     def blank(self) -> None:
         # A `#` begins a comment only where a word could begin, which is where this is called.
