@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cached_property
 
 from skillpouch.declarations.strict_yaml import YamlPath
 from skillpouch.errors import PortableError
@@ -50,10 +50,14 @@ class Report:
     def __init__(self, path: str, lines_of: Callable[[], Mapping[YamlPath, int]]) -> None:
         self.problems: list[Problem] = []
         self._path = path
-        self._lines = cache(lines_of)
+        self._lines_of = lines_of
+
+    @cached_property
+    def _lines(self) -> Mapping[YamlPath, int]:
+        return self._lines_of()
 
     def add(self, code: str, severity: Severity, message: str, at: YamlPath = ()) -> None:
-        lines = self._lines()
+        lines = self._lines
         # A missing key has no line: take that of the mapping or list around it.
         places = (at[:end] for end in range(len(at), -1, -1))
         line = next((lines[place] for place in places if place in lines), None)

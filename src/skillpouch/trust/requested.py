@@ -38,6 +38,8 @@ _ASSIGNED = re.compile(r"\s*(?:export\s+|set\s+)?([A-Z][A-Z0-9_]+)=")
 
 def variables_in_body(raw: bytes) -> Iterator[tuple[str, int]]:
     """Return the variables in the section `## Configuration`, each with its line in the file."""
+    if b"configuration" not in raw.lower():  # most have no such section
+        return
     parts = cut(raw)
     body = parts.raw_body.decode("utf-8", "replace")
     whole = raw.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
@@ -244,8 +246,10 @@ def asks_of(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
 
 def declared_asks_of_each(skill: Skill, tools: Iterable[Tool]) -> Iterator[tuple[Need, ...]]:
     """Return for each tool what it and its skill ask for, without what only scripts read."""
-    asking = _AskingSkill(skill)
-    return (asking.asks([tool], only_declared=True) for tool in tools)
+    each = tuple(tools)
+    if each:  # for most skills, which have none, SKILL.md is not read again
+        asking = _AskingSkill(skill)
+        yield from (asking.asks([tool], only_declared=True) for tool in each)
 
 
 class _AskingSkill:
