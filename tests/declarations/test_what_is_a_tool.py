@@ -354,6 +354,8 @@ def test_a_script_that_says_nothing_is_described_by_the_text(read: Read, body: s
         "- `other/run.sh` - Another file.",
         "- `scripts/run.sh`",
         "```bash\n# First\nbash scripts/run.sh a\nbash scripts/run.sh b\n```",
+        "```bash\n# First do this\nbash run.sh a\n```\n\nAnd:\n\n```bash\nbash run.sh b\n```",
+        "```bash\n# Replace with your own words\nbash scripts/run.sh a\n```",
         "Use prerun.sh to count, or run.sh.bak.",
         '- **"No words"**: Ensure `bash scripts/run.sh all` was run before the others.',
         "## Troubleshooting\n\n### Too slow\n\n- Start `scripts/run.sh` again if nothing is shown.",

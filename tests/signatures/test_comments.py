@@ -136,6 +136,18 @@ def test_a_comment_on_one_step_of_a_shell_script_is_no_description(
     assert describe(f"#!/bin/bash\n\n# Exit on error\nset -e\n\n{after}", "shell") == description
 
 
+@pytest.mark.parametrize(
+    ("comment", "description"),
+    [
+        ("# Security Manifest:\n#   Endpoints: none", ""),
+        ("# Counts words.\n# Known Limits:\n# - none", "Counts words."),
+        ("# It does the following:\n# - counts", "It does the following: - counts"),
+    ],
+)
+def test_the_title_of_a_list_is_no_description(comment: str, description: str) -> None:
+    assert describe(f"#!/bin/bash\n{comment}\n\nwc -w\n", "shell") == description
+
+
 def test_a_whole_licence_is_left_out() -> None:
     assert describe(APACHE, "shell") == "Rotate the pages of a document."
 

@@ -3,7 +3,6 @@
 import os
 import re
 from collections.abc import Iterator
-from itertools import takewhile
 from pathlib import Path
 from posixpath import normpath
 from typing import NamedTuple
@@ -140,6 +139,7 @@ _TROUBLE = re.compile(
 _MESSAGE = re.compile(r"""[*_]*["'\u201c][^"'\u201d]+["'\u201d][*_]*\s*[:\u2013\u2014\u2192-]""")
 # `$CLIENT` (by default `scripts/x.js`): the words after it are about the script.
 _OTHER_NAME = re.compile(r"[*_]*`[^`]+`[*_]*\s*\([^()]*")
+_TO_READER = re.compile(r"\byou(?:rs?)?\b", re.IGNORECASE)
 _EMPTY = re.compile(r"\(\W*\)")  # what is left of a name in parentheses
 _CODE_SPAN = re.compile(r"`[^`]*`")
 _FEWEST_LETTERS = 8
@@ -165,6 +165,24 @@ def said_about(body: str, script: str) -> Mention | None:
 def _mentions(body: str, name: re.Pattern[str], script: str) -> Iterator[tuple[int, str, int]]:
     """Yield a rank, the best first, the words and the line of each mention."""
     lines = body.split("\n")
+    used: list[int] = []  # the lines of commands that run it
+    for number, match, fenced in _places(lines, name):
+        line, after = lines[number - 1], lines[number - 1][match.end() :]
+        if not _means(match.group(), script):
+            continue
+        if not fenced:
+            yield from _in_text(lines, number, match)
+        elif _TREE.sub("", line[: match.start()]):
+            used.append(number)
+        elif "#" in after:  # `├── x.py  # Extracts text`
+            yield 2, _plain(after.partition("#")[2]), number
+    # A remark above one of several commands is about that one, not about the script.
+    if len(used) == 1:
+        yield from _above(lines, used[0])
+
+
+def _places(lines: list[str], name: re.Pattern[str]) -> Iterator[tuple[int, re.Match[str], bool]]:
+    """Yield each line with the name, and whether it is in a block of code; not about trouble."""
     fenced, trouble = False, 0  # the level of the heading above, if it is about trouble
     for number, line in enumerate(lines, 1):
         if _FENCE.match(line):
@@ -172,13 +190,9 @@ def _mentions(body: str, name: re.Pattern[str], script: str) -> Iterator[tuple[i
             continue
         if not fenced and line.startswith("#"):
             trouble = _trouble(line, trouble)
-        match = name.search(line)
-        if match is None or trouble or not _means(match.group(), script):
-            continue
-        if fenced:
-            yield from _in_code(lines, number, match)
-        else:
-            yield from _in_text(lines, number, match)
+        match = None if trouble else name.search(line)
+        if match is not None:
+            yield number, match, fenced
 
 
 def _trouble(heading: str, level: int) -> int:
@@ -196,18 +210,11 @@ def _means(written: str, script: str) -> bool:
     return not own or not folders or own[-1] == folders[-1]
 
 
-def _in_code(lines: list[str], number: int, match: re.Match[str]) -> Iterator[tuple[int, str, int]]:
-    """`├── x.py  # Extracts text`, and the comment above a command that runs it."""
-    line = lines[number - 1]
-    _, hash_sign, remark = line[match.end() :].partition("#")
-    is_listed = _TREE.sub("", line[: match.start()]) == ""
-    if hash_sign and is_listed:
-        yield 2, _plain(remark), number
-    above = lines[number - 2].strip() if number > 1 else ""
-    # A remark above one of several commands is about that one, not about the script.
-    block = takewhile(lambda text: not _FENCE.match(text), lines[number:])
-    if above.startswith("# ") and not is_listed and not any(match.group() in t for t in block):
-        yield 4, _plain(above.lstrip("# ")), number - 1
+def _above(lines: list[str], number: int) -> Iterator[tuple[int, str, int]]:
+    """Yield the remark above a command; one that speaks to the reader is about its words."""
+    remark = lines[number - 2].strip() if number > 1 else ""
+    if remark.startswith("# ") and not _TO_READER.search(remark):
+        yield 4, _plain(remark.lstrip("# ")), number - 1
 
 
 def _in_text(lines: list[str], number: int, match: re.Match[str]) -> Iterator[tuple[int, str, int]]:

@@ -46,6 +46,7 @@ _SECTION = re.compile(
     r"|dependencies|environment(?: variables)?|returns|exit codes?|notes?|todo)\b\s*(?::|$)",
     re.IGNORECASE,
 )
+_TITLE = re.compile(r"(?:[A-Z][\w-]*+[ \t]?){1,3}:$")  # of a list: `Security Manifest:`
 _LABEL = re.compile(
     r"(?:description|desc|purpose|summary|synopsis|about)\s*:\s*"
     r"|@(?:description|desc|summary|fileoverview|file|overview)\b\s*",
@@ -71,7 +72,8 @@ def useful_text(lines: list[str], filename: str = "") -> str:
         first = _without_name(paragraphs[0][0], filename)
         paragraphs[0] = [first, *paragraphs[0][1:]] if first else paragraphs[0][1:]
     described = [_before_section(paragraph) for paragraph in paragraphs]
-    useful = [each for each in described if each] or [each for each in paragraphs if each]
+    useful = [each for each in described if each]
+    useful = useful or [each for each in paragraphs if each and not _TITLE.match(each[0])]
     return "\n\n".join("\n".join(paragraph) for paragraph in useful)
 
 
@@ -125,7 +127,7 @@ def _without_name(line: str, filename: str) -> str:
 
 def _before_section(paragraph: list[str]) -> list[str]:
     for position, line in enumerate(paragraph):
-        if _SECTION.match(line):
+        if _SECTION.match(line) or _TITLE.match(line):
             return paragraph[:position]
     return paragraph
 
