@@ -1,6 +1,7 @@
 """The user's mcp.toml, and what a project may say about MCP servers."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,50 @@ name = "search"
 url = "https://search.example.com/mcp"
 headers = { Authorization = "Bearer ${env:SEARCH_TOKEN}" }
 """
+
+
+def test_a_program_names_its_profiles() -> None:
+    text = """
+[[mcp]]
+name = "browser"
+command = ["/usr/bin/browse"]
+local-sockets = true
+loopback = true
+memory = "4 GiB"
+devices = ["gpu"]
+"""
+
+    (entry,) = parse_user_mcp(text.encode())
+
+    assert entry.runs == McpProgram(
+        command=("/usr/bin/browse",),
+        local_sockets=True,
+        loopback=True,
+        memory="4GiB",
+        devices=("gpu",),
+    )
+    assert entry.granted == (
+        Need(kind="local-sockets"),
+        Need(kind="loopback"),
+        Need(kind="memory", value="4GiB"),
+        Need(kind="devices", value="gpu"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ('memory = "lots"', "must be a size such as 4GiB, not 'lots'"),
+        ('devices = ["tpu"]', "no such device can be granted: 'tpu'"),
+        ('local-sockets = "yes"', "must be true or false, not 'yes'"),
+        ('url = "https://x.example.com"', "needs either `command`"),
+    ],
+)
+def test_a_profile_that_is_none_is_reported(line: str, problem: str) -> None:
+    text = f'[[mcp]]\nname = "a"\ncommand = ["/usr/bin/a"]\n{line}\n'
+
+    with pytest.raises(PolicyFileError, match=re.escape(problem)):
+        parse_user_mcp(text.encode())
 
 
 def test_a_program_and_an_address_are_read() -> None:

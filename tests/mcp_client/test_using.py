@@ -59,6 +59,27 @@ def test_a_server_sees_only_what_the_entry_gives_and_what_it_says_of_it_is_hidde
     assert read.is_error
 
 
+@pytest.mark.promise("mcp-6")
+def test_a_server_has_the_profiles_that_its_entry_names(
+    manager: SkillManager, new_entry: NewEntry
+) -> None:
+    plain = new_entry("plain")
+    more = new_entry("more", **{"local-sockets": "true", "loopback": "true", "memory": '"2GiB"'})
+
+    with McpServers(manager, [plain, more]):
+        refused = [
+            manager.call("mcp:plain.talk", {}),
+            manager.call("mcp:plain.hold", {"mebibytes": 1100}),
+        ]
+        given = [
+            manager.call("mcp:more.talk", {}),
+            manager.call("mcp:more.hold", {"mebibytes": 1100}),
+        ]
+
+    assert [result.outcome for result in refused] == ["failed", "failed"]
+    assert [result.content for result in given] == ["AF_UNIX AF_INET", str(1100 << 20)]
+
+
 @pytest.mark.promise("fs-5")
 def test_what_a_server_made_that_others_run_later_is_named(
     manager: SkillManager, new_entry: NewEntry, workspace: Path

@@ -2,7 +2,9 @@
 
 import os
 import pathlib
+import socket
 import sys
+import tempfile
 from typing import Any
 
 from mcp.server.mcpserver import MCPServer
@@ -58,6 +60,29 @@ def keep(path: str) -> str:
     pathlib.Path(path).parent.mkdir(parents=True, exist_ok=True)
     pathlib.Path(path).write_text("kept")
     return "kept"
+
+
+@server.tool()
+def hold(mebibytes: int) -> int:
+    """Use memory."""
+    return len(bytearray(mebibytes << 20))
+
+
+@server.tool()
+def talk() -> str:
+    """Talk over a unix socket of its own, and over loopback."""
+    said = []
+    with tempfile.TemporaryDirectory() as folder:
+        for family, address in (
+            (socket.AF_UNIX, f"{folder}/socket"),
+            (socket.AF_INET, ("127.0.0.1", 0)),
+        ):
+            with socket.socket(family) as listening, socket.socket(family) as client:
+                listening.bind(address)
+                listening.listen()
+                client.connect(listening.getsockname())
+                said.append(family.name)
+    return " ".join(said)
 
 
 if __name__ == "__main__":

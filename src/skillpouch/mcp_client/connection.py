@@ -6,9 +6,10 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from shutil import which
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import httpx2
@@ -27,10 +28,10 @@ from skillpouch.backends.binary import visible_for
 from skillpouch.environment import base_environment, search_path, variable
 from skillpouch.errors import SkillpouchError
 from skillpouch.execution.command import Command
-from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.confinement import Confinement, Profile
 from skillpouch.execution.engine import run_command
 from skillpouch.execution.streams import Conversation
-from skillpouch.limits import Limits
+from skillpouch.limits import Limits, read_size
 from skillpouch.mcp_client.configuration import McpAnswerError, McpServerError, VariablesUnsetError
 from skillpouch.policy.project import McpAddress, McpEntry, McpProgram, filled, variables_in
 from skillpouch.text import clean
@@ -147,7 +148,7 @@ def _plan(
         argv=(str(file), *program.command[1:]),
         env={**base_environment(), **{name: value or "" for name, value in values.items()}},
         cwd=workspace,
-        limits=_LIMITS,
+        limits=replace(_LIMITS, memory_bytes=read_size(program.memory) or _LIMITS.memory_bytes),
         conversation=conversation,
     )
     confinement = Confinement(
@@ -159,6 +160,7 @@ def _plan(
         network="hosts" if program.hosts and not program.unconfined else "none",
         hosts=() if program.unconfined else program.hosts,
         skill_name=entry.skill if program.hosts and not program.unconfined else "",
+        profiles=cast("tuple[Profile, ...]", () if program.unconfined else program.profiles),
         sandbox="off" if program.unconfined else "on",
     )
     return command, confinement

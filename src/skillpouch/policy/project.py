@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from skillpouch.limits import Writes
+from skillpouch.limits import Writes, read_size, size_text
 from skillpouch.needs import Need
 from skillpouch.policy.limit_rules import LimitRule
 from skillpouch.policy.policy_file import PolicyFile
 from skillpouch.policy.rules import Rule
 from skillpouch.policy.toml import Table, shown
+from skillpouch.trust.grantable import DEVICES
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?\Z")
 _VARIABLE = re.compile(r"\$\{env:([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -29,7 +30,17 @@ class McpProgram:
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     run: tuple[str, ...] = ()  # folders whose programs and libraries it needs
+    local_sockets: bool = False
+    loopback: bool = False
+    memory: str = ""  # for each process, as in 4GiB; "" is the usual limit
+    devices: tuple[str, ...] = ()
     unconfined: bool = False
+
+    @property
+    def profiles(self) -> tuple[str, ...]:
+        """What it has beyond plain confinement, apart from memory."""
+        named = {"local-sockets": self.local_sockets, "loopback": self.loopback}
+        return (*(name for name, is_named in named.items() if is_named), *self.devices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +77,9 @@ class McpEntry:
             found += [("host", host) for host in runs.hosts]
             found += [("read", path) for path in (*runs.read, *runs.run)]
             found += [("write", path) for path in runs.write]
+            found += [(name, "") for name in runs.profiles if name not in runs.devices]
+            found += [("memory", runs.memory)] if runs.memory else []
+            found += [("devices", device) for device in runs.devices]
             found += [("unconfined", "")] if runs.unconfined else []
         return tuple(Need(kind=kind, value=value) for kind, value in found)  # type: ignore[arg-type]
 
@@ -122,8 +136,27 @@ def _runs(table: Table) -> McpProgram | McpAddress | None:
         read=_paths(table, "read"),
         write=_paths(table, "write"),
         run=_paths(table, "run"),
+        local_sockets=table.take_flag("local-sockets"),
+        loopback=table.take_flag("loopback"),
+        memory=_memory(table),
+        devices=_devices(table),
         unconfined=table.take_flag("unconfined"),
     )
+
+
+def _memory(table: Table) -> str:
+    text = table.take_text("memory")
+    size = read_size(text) if text else None
+    if text and size is None:
+        table.wrong("memory", f"must be a size such as 4GiB, not {shown(text)}")
+    return "" if size is None else size_text(size)
+
+
+def _devices(table: Table) -> tuple[str, ...]:
+    devices = table.take_texts("devices")
+    for unknown in [device for device in devices if device not in DEVICES]:
+        table.wrong("devices", f"no such device can be granted: {shown(unknown)}")
+    return devices
 
 
 def _address(table: Table, url: str) -> McpAddress | None:
