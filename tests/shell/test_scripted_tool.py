@@ -385,6 +385,28 @@ def test_a_pipe_gets_all_that_a_skill_printed(manager: SkillManager) -> None:
     assert ran.stdout == "300001\ny\n"
 
 
+@pytest.mark.parametrize("ends_with", [0, 3])
+def test_what_a_call_was_refused_is_said_beside_its_output(
+    write_skill: WriteSkill, tmp_path: Path, ends_with: int
+) -> None:
+    fetch = (
+        "import sys, urllib.request\n"
+        "try:\n    urllib.request.urlopen('http://api.example.com')\n"
+        "except OSError as error:\n    print(error, file=sys.stderr)\n"
+        f"print('no results')\nsys.exit({ends_with})\n"
+    )
+    home = write_skill("demo", files={"scripts/fetch.py": fetch})
+    (tmp_path / "work").mkdir()
+    manager = SkillManager(home.parent, workspace=tmp_path / "work")
+
+    ran = ScriptedTool.over(manager).execute_sync("demo.fetch")
+    called = manager.call("demo.fetch")
+
+    assert (ran.stdout, ran.exit_code) == ("no results\n", ends_with)
+    assert len(called.notes) == 1
+    assert ran.stderr == f"{called.stderr}{called.notes[0]}\n"
+
+
 def test_skillpouchs_own_tools_have_names_of_their_own(manager: SkillManager) -> None:
     script = "pouch.write --file_path a.txt --content hello && pouch.read --file_path a.txt"
 

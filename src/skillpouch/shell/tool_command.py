@@ -30,7 +30,7 @@ def printed(name: str, result: ToolResult) -> CommandReply:
     """Return output, errors and the exit code; text ends with a line end, as commands' does."""
     is_ok = result.outcome == "ok"
     stdout = result.data if is_ok else result.stdout
-    is_silent = is_ok and not result.stderr
+    is_silent = is_ok and not result.stderr and not result.notes
     stderr = "" if is_silent else _errors(name, result)
     if result.truncated or result.http:
         stderr += "".join(f"note: {name}: {note}\n" for note in _notes(result))
@@ -50,15 +50,18 @@ def _notes(result: ToolResult) -> Iterator[str]:
 
 
 def _errors(name: str, result: ToolResult) -> str:
+    notes = _line("\n".join(result.notes))
     if result.outcome == "ok":
-        return _line(result.stderr)
+        return f"{_line(result.stderr)}{notes}"
     if result.outcome == "timed_out":
         seconds = result.timeout_seconds
         why = f"timed out after {seconds:g} s" if seconds else "timed out"
         return f"{_line(result.stderr)}{name}: {why}\n{_line(time_note_in(result))}"
-    said = result.stderr or _status(result) or result.content or result.code or result.outcome
     first = "" if _is_own_text(result) else f"{name}: "
-    return _line(f"{first}{said}")
+    said = result.stderr or _status(result)
+    if said:
+        return f"{_line(f'{first}{said}')}{notes}"
+    return _line(f"{first}{result.content or result.code or result.outcome}")  # with its notes
 
 
 def _status(result: ToolResult) -> str:
