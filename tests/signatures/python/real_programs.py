@@ -129,9 +129,21 @@ def _interface_differences(expected: list[dict[str, Any]], interface: Interface)
             yield f"{argument.name} does not exist"
         else:
             yield from _argument_differences(argument, real, schema, expected)
-    for one in expected:
+    for one in _that_can_be_given(expected):
         if not any(_covers(argument, one) for argument in plan):
             yield f"{one['flags'] or one['dest']} was not read"
+
+
+def _that_can_be_given(expected: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yield the arguments but those after a list that argparse gives all words to."""
+    takes_all = False
+    for one in expected:
+        if one["flags"]:
+            yield one
+        else:
+            if not takes_all or one["nargs"] not in ("?", "*"):
+                yield one
+            takes_all = takes_all or one["nargs"] in ("*", "+", "...")
 
 
 def _is_same(argument: ArgvArgument, real: dict[str, Any]) -> bool:
