@@ -222,7 +222,7 @@ class Applier:
 
     def _hindrance(self, swap: Swap, run: Run) -> str | None:
         """Return why a swap is not tried; None where another conflict has named the reason."""
-        if swap.needs >= 0 and self._plan.swaps[swap.needs].done != run.forward:
+        if run.forward and swap.needs >= 0 and not self._plan.swaps[swap.needs].done:
             return None
         if self._blocked and any(path in self._blocked for path in _above(swap.path)):
             return None
@@ -231,6 +231,8 @@ class Applier:
             self._make_link(swap)
         if there is not None and status_in(*self._place(swap.slot)) is None:
             return None  # the step that would have brought it failed
+        if swap.twin and self._hold is None:
+            self._linked_to_twin(swap, run)
         is_made = swap.slot.startswith("new/") and here is not None and here[1] == stat.S_IFDIR
         if is_made and not run.forward:
             with self._workspace.listing(swap.path) as listing:
@@ -354,10 +356,15 @@ class Applier:
         if not swap.twin or run.forward or swap.before is None:
             return False
         status = self._workspace.status(swap.twin)
-        if status is None or identity_of(status) != swap.before:
+        if status is None or status.st_ino != swap.twin_inode:
+            return False
+        if identity_of(status)[1:] != swap.before[1:]:
             return False
         source, target = self._workspace.place(swap.twin), self._place(swap.slot)
+        with suppress(FileNotFoundError):
+            os.unlink(target[1], dir_fd=target[0])
         os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0])
+        swap.before = identity_of(status)
         return True
 
     def _identify(self, swap: Swap, run: Run) -> None:
@@ -403,7 +410,8 @@ class Applier:
             for path, _ in names_of(self._workspace, {status.st_ino}):
                 if not path.startswith(_HOLD):
                     for swap in self._plan.swaps:
-                        swap.twin = path if swap.slot == slot else swap.twin
+                        if swap.slot == slot:
+                            swap.twin, swap.twin_inode = path, status.st_ino
                     return
 
     # Metadata.
@@ -445,7 +453,8 @@ class Applier:
             if touch.inode not in (0, status.st_ino):
                 return CHANGED
             now = metadata_of(status, name_of(held))
-            if not touch.is_folder and not again and not _is_alike(now, expected):
+            # It may be set already: by its other name, or before a crash.
+            if not touch.is_folder and not again and not _is_alike(now, expected, wanted):
                 return CHANGED
             if stat.S_ISLNK(status.st_mode):
                 folder, name = self._workspace.place(path)
@@ -472,8 +481,8 @@ class Applier:
         self._plan.marked = []
 
 
-def _is_alike(now: Metadata, expected: Metadata) -> bool:
-    return now[:3] == expected[:3] and now.mtime_ns == expected.mtime_ns
+def _is_alike(now: Metadata, *expected: Metadata) -> bool:
+    return any(now[:3] == each[:3] and now.mtime_ns == each.mtime_ns for each in expected)
 
 
 def _above(path: str) -> Iterator[str]:

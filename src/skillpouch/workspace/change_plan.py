@@ -27,10 +27,10 @@ class Swap:
     """Exchanges what is at `path` with what is in `slot`, a path below the call's folder.
 
     `before` is what the workspace has until it is done, `after` what it has then; `old_path` is
-    where `before` was before all steps, if its folder was renamed. With `link`, the
-    slot is made as another name of that file of the workspace. `twin` is another name that the
-    file had in the workspace, for undoing a step whose slot holds a copy. `needs` is the number of
-    a step without which this one is not done.
+    where `before` was before all steps, if its folder was renamed. With `link`, the slot is made as
+    another name of that file of the workspace. `twin` is another name that the file had in the
+    workspace, with its inode, for undoing a step whose slot holds a copy. `needs` is the number of
+    a step without which this one is not applied.
     """
 
     path: str
@@ -40,6 +40,7 @@ class Swap:
     old_path: str = ""
     link: str = ""
     twin: str = ""
+    twin_inode: int = 0
     needs: int = -1
     done: bool = False
 
@@ -224,7 +225,18 @@ def reversed_change(change: FileChange) -> FileChange:
     )
 
 
-_OF_SWAP = ("path", "slot", "before", "after", "old_path", "link", "twin", "needs", "done")
+_OF_SWAP = (
+    "path",
+    "slot",
+    "before",
+    "after",
+    "old_path",
+    "link",
+    "twin",
+    "twin_inode",
+    "needs",
+    "done",
+)
 _OF_TOUCH = ("old_path", "path", "inode", "is_folder", "before", "after", "done")
 _OF_CHANGE = tuple(FileChange.__slots__)
 

@@ -34,9 +34,15 @@ from skillpouch.workspace.call_folder import (
 )
 from skillpouch.workspace.change_plan import ChangePlan, reversed_change, split_dirty
 from skillpouch.workspace.changes import CallChanges, changes_of, diff_of, make_slots
-from skillpouch.workspace.file_state import Copier, FolderTree, open_tree
+from skillpouch.workspace.file_state import Copier, FolderTree, open_tree, opened_tree
 from skillpouch.workspace.layer_plan import LayerPlanner
 from skillpouch.workspace.layer_reading import LayerReader
+from skillpouch.workspace.workspace_copy import (
+    COPY_LIST,
+    CopyBounds,
+    CopyComparison,
+    copy_into,
+)
 
 _PARTS = ("upper", "past", "new")
 
@@ -140,6 +146,38 @@ class KeptCall:
         kept = self._plan().kept_bytes
         self._settle("staged", bytes=kept)
         self._store.note_use(kept)
+
+    def copy_workspace(self, bounds: CopyBounds | None = None) -> None:
+        """Copy the workspace before a call that will write directly, where no overlay works.
+
+        Raises ChangesError if it is larger than the bounds.
+        """
+        self._require("copied", "running")
+        try:
+            with self._opened() as (call, workspace):
+                os.mkdir("past", 0o700, dir_fd=call.root)
+                with opened_tree((call.root, "past")) as past:
+                    copy_into(workspace, past, bounds or CopyBounds())
+        except OSError as error:
+            raise ChangesError.of("the workspace cannot be copied", error) from error
+
+    def take_copy(self) -> CallChanges:
+        """Compare the workspace with its copy; afterwards the state is `applied`."""
+        self._require("compared", "running")
+        self._compare()
+        self._release()
+        return self.changes
+
+    def _compare(self) -> None:
+        try:
+            with self._opened() as (call, workspace), opened_tree((call.root, "past")) as past:
+                plan = CopyComparison(past, workspace).plan()
+                write_file(call.root, PLAN, plan.to_json())
+        except OSError as error:
+            raise ChangesError.of("the changes of the call cannot be kept", error) from error
+        self._known_plan = plan
+        self._settle("applied", bytes=plan.kept_bytes)
+        self._store.note_use(plan.kept_bytes)
 
     def _read(self, call: FolderTree, workspace: FolderTree) -> None:
         """Make the plan from the layers; what was begun of it before is removed."""
@@ -395,6 +433,9 @@ class KeptCall:
     def _recover_running(self) -> None:
         """Keep what a call changed whose process died before anybody judged it; or nothing."""
         layers = self._folder / "upper"
+        if (self._folder / "past" / COPY_LIST).exists():
+            self._compare()  # it wrote directly: what it did until then can be undone
+            return
         if not layers.exists() or not any(layers.iterdir()):
             self._forget()
             return
