@@ -176,6 +176,7 @@ class Plan:
     network: Network
     own_network: bool  # each sandbox has a network namespace of its own
     profiles: tuple[Profile, ...]
+    moves: bool  # renames are handed over, because the layer cannot rename folders itself
     reports: bool  # refused unix sockets are reported
     proxy_port: int  # 0 without a proxy
     hosts: tuple[str, ...]
@@ -250,6 +251,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         network=confinement.network,
         own_network=namespaces and confinement.network != "host",
         profiles=(),
+        moves=False,
         reports=False,
         proxy_port=PROXY_PORT if namespaces and confinement.network == "hosts" else 0,
         hosts=_spelt(confinement.hosts),
@@ -267,9 +269,12 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         protections=(),
     )
     profiles = _profiles(confinement, chosen, machine) if on else ()
-    reports = chosen.own_network and machine.notifications and "local-sockets" not in profiles
+    # With local sockets the kernel hands system calls to their supervisor, and there can be one.
+    is_handed = chosen.seccomp and machine.notifications and "local-sockets" not in profiles
+    reports = chosen.own_network and is_handed
+    moves = chosen.overlay == "userxattr" and chosen.own_proc and is_handed
     paths = (*chosen.paths, *_devices(machine)) if "gpu" in profiles else chosen.paths
-    chosen = replace(chosen, profiles=profiles, reports=reports, paths=paths)
+    chosen = replace(chosen, profiles=profiles, reports=reports, moves=moves, paths=paths)
     protections = _protections(chosen, machine)
     reason = "; ".join(f"{layer}: {why}" for layer, why in machine.reasons)
     _refuse_unprotected(confinement, protections, reason)

@@ -42,6 +42,9 @@ _PIDFD_GETFD = 438
 _SOL_SOCKET = 1
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
 _IOPRIO_GET = {"x86_64": 252, "aarch64": 31}
+_STATX = {"x86_64": 332, "aarch64": 291}
+_STATX_MNT_ID = 0x1000  # since Linux 5.8
+_MNT_ID = struct.Struct("144xQ104x")  # stx_mnt_id of struct statx, statx(2)
 _IOPRIO_PROCESS = 1  # IOPRIO_WHO_PROCESS, ioprio_get(2)
 _GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS, ioctl_iflags(2)
 
@@ -185,6 +188,14 @@ def io_priority() -> int:
     """Return the I/O priority of this process; 0 if the system call is not available."""
     number = _IOPRIO_GET.get(os.uname().machine)
     return 0 if number is None else syscall(number, _IOPRIO_PROCESS, 0)
+
+
+def mount_of(fd: int) -> int:
+    """Return the id of the mount in which a file was opened."""
+    found = buffer(_MNT_ID.size)
+    syscall(_STATX[os.uname().machine], fd, b"", _AT_EMPTY_PATH, _STATX_MNT_ID, found)
+    mount: int = _MNT_ID.unpack(found.raw)[0]
+    return mount
 
 
 def file_flags(folder: str) -> int:

@@ -18,25 +18,14 @@ import select
 import stat
 import struct
 
-from skillpouch.execution.zygote import kernel, namespaces, seccomp, wire
+from skillpouch.execution.zygote import kernel, namespaces, notices, seccomp, wire
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    import ctypes
-
-# _IOWR('!', 0, struct seccomp_notif), _IOWR('!', 1, struct seccomp_notif_resp) and
-# _IOW('!', 2, __u64) of linux/seccomp.h.
-_RECEIVE, _SEND, _IS_VALID = 0xC0502100, 0xC0182101, 0x40082102
-# struct seccomp_notif: id, thread, flags; system call, architecture, instruction, six arguments.
-_NOTICE = struct.Struct("QII iIQ 6Q")
-_ANSWER = struct.Struct("QqiI")  # struct seccomp_notif_resp: id, value, error, flags
 _FAMILY = struct.Struct("H")  # the beginning of every address
 _AF_UNIX = 1
 _LONGEST_ADDRESS = 128  # struct sockaddr_storage
 _SO_DOMAIN, _SO_NETNS_COOKIE = 39, 71
 _MOST_WAITING = 256  # connects that wait for a full backlog, each in a thread
 _STACK_BYTES = 256 * 1024
-_MOST_REFUSED = 64  # sockets of one call of which its sandbox is told
 # CAP_SYS_PTRACE, to read the address and to copy the descriptor, and CAP_NET_ADMIN, to ask for the
 # file of a socket.
 _CAPABILITIES = 1 << 19 | 1 << 12
@@ -118,37 +107,32 @@ class Supervisor:
 
     def take(self) -> None:
         """Receive one call, and answer it in a thread: it may have to wait for its peer."""
-        notice = kernel.buffer(_NOTICE.size)
-        try:
-            kernel.control(self._listener, _RECEIVE, notice)
-        except OSError:
-            return  # the caller was killed meanwhile
-        identity, thread, _, number, _, _, *arguments = _NOTICE.unpack(notice.raw)
-        if len(self._waiting) >= _MOST_WAITING:
-            self._answer(identity, errno.EAGAIN)
+        notice = notices.receive(self._listener)
+        if notice is None:
             return
-        self._waiting.add(identity)
-        _thread.start_new_thread(self._serve_one, (identity, thread, number, arguments))
+        if len(self._waiting) >= _MOST_WAITING:
+            notices.answer(self._listener, notice, errno.EAGAIN)
+            return
+        self._waiting.add(notice.identity)
+        _thread.start_new_thread(self._serve_one, (notice,))
 
-    def _serve_one(self, identity: int, thread: int, number: int, arguments: list[int]) -> None:
+    def _serve_one(self, notice: notices.Notice) -> None:
         opened: list[int] = []
         code = errno.EACCES
         try:
-            caller = _Caller(thread, opened)
-            # The caller waits in its system call: if it still does, its id was not used again, and
-            # what was opened by this id is the caller's.
-            kernel.control(self._listener, _IS_VALID, kernel.buffer_of(struct.pack("Q", identity)))
-            if number == self._listen_number:
-                code = self._listen(caller, *arguments[:2])
+            caller = _Caller(notice.thread, opened)
+            notices.check_waiting(self._listener, notice)
+            if notice.number == self._listen_number:
+                code = self._listen(caller, *notice.arguments[:2])
             else:
-                code = self._connect(caller, *arguments[:3])
+                code = self._connect(caller, *notice.arguments[:3])
         except OSError as error:
             code = error.errno or errno.EACCES
         finally:
             for each in opened:
                 os.close(each)
-            self._waiting.discard(identity)
-            self._answer(identity, code)
+            self._waiting.discard(notice.identity)
+            notices.answer(self._listener, notice, code)
 
     def _listen(self, caller: _Caller, fd: int, backlog: int) -> int:
         """Have a socket listen if its file or its abstract name is of this sandbox alone."""
@@ -198,16 +182,6 @@ class Supervisor:
         # By its descriptor: the name could lead to another socket by now.
         return kernel.connect(sock, _FAMILY.pack(_AF_UNIX) + b"self/fd/%d\0" % file)
 
-    def _answer(self, identity: int, code: int) -> None:
-        try:
-            kernel.control(self._listener, _SEND, _answer(identity, code))
-        except OSError:
-            return  # the caller was killed meanwhile
-
-
-def _answer(identity: int, code: int) -> ctypes.Array[ctypes.c_char]:
-    return kernel.buffer_of(_ANSWER.pack(identity, 0, -code, 0))
-
 
 def _own_network() -> int:
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -229,42 +203,3 @@ def _name_of(sock: int) -> bytes:
 def _network_of(sock: int) -> int:
     """Return the cookie of the network namespace of a socket, which is never used again."""
     return kernel.socket_option(sock, _SO_NETNS_COOKIE)
-
-
-class RefusedSockets:
-    """Answers the sockets that a call tries to make without a grant, and remembers their kinds.
-
-    Only the first ones: after that nobody listens, and the kernel refuses the others itself
-    (ENOSYS), so that a call cannot keep its sandbox busy with them.
-    """
-
-    def __init__(self, listener: int) -> None:
-        self.fd = listener
-        self.tried = 0  # TRIED_SOCKETS, TRIED_NETWORK
-        self._left = _MOST_REFUSED
-
-    def watch(self, poll: select.poll) -> None:
-        if self.fd >= 0:
-            poll.register(self.fd, select.POLLIN)
-
-    def refuse(self, poll: select.poll, events: int) -> None:
-        """Refuse one socket, after `poll` has told of it."""
-        self._left -= 1
-        if events & select.POLLIN:
-            self._answer()
-        if not events & select.POLLIN or not self._left:  # POLLHUP: the prefork server is gone
-            poll.unregister(self.fd)
-            os.close(self.fd)
-            self.fd = -1
-
-    def _answer(self) -> None:
-        notice = kernel.buffer(_NOTICE.size)
-        try:
-            kernel.control(self.fd, _RECEIVE, notice)
-            identity, _, _, _, _, _, family, *_ = _NOTICE.unpack(notice.raw)
-            is_unix = family & 0xFFFFFFFF == _AF_UNIX
-            self.tried |= wire.TRIED_SOCKETS if is_unix else wire.TRIED_NETWORK
-            code = errno.EUNATCH if is_unix else errno.EACCES
-            kernel.control(self.fd, _SEND, _answer(identity, code))
-        except OSError:
-            return  # the caller was killed meanwhile

@@ -15,7 +15,7 @@ from skillpouch.execution.zygote.cleanup import (
     Priorities,
     SharedFolder,
 )
-from skillpouch.execution.zygote.local_sockets import RefusedSockets
+from skillpouch.execution.zygote.notices import HandedOver
 from skillpouch.execution.zygote.seal import Seal
 from skillpouch.execution.zygote.spawn import (
     AdoptedTree,
@@ -57,24 +57,24 @@ class WarmSandboxProcess:
         self._tree = NamespaceTree()
         self._call = 1  # the number of the current or next call
         self._ready = False
-        self._refused = RefusedSockets(-1)
+        self._handed = HandedOver(-1)
         self._alarm = alarm.child_alarm()
         self._poll = select.poll()
         for fd in (sock.fileno(), control.fileno(), self._alarm):
             self._poll.register(fd, select.POLLIN)
 
-    def report(self, refused: RefusedSockets) -> None:
-        """Report sockets that its calls try to make without a grant."""
-        self._refused = refused
-        refused.watch(self._poll)
+    def answer(self, handed: HandedOver) -> None:
+        """Answer the system calls that are handed over; report sockets without a grant."""
+        self._handed = handed
+        handed.watch(self._poll)
 
     def serve(self) -> None:
         serving = True
         while serving:
             # Ended processes come first, then the orders of the host about them.
             ready = dict(self._poll.poll())
-            if self._refused.fd in ready:
-                self._refused.refuse(self._poll, ready[self._refused.fd])
+            if self._handed.fd in ready:
+                self._handed.take(self._poll, ready[self._handed.fd])
             if self._alarm in ready:
                 alarm.clear(self._alarm)
                 reap_ended()
@@ -127,9 +127,9 @@ class WarmSandboxProcess:
         clean = self._end_tree() and self._leftovers.clean()
         # A child that was ended by a signal may have been still waiting: no other child may take
         # its call before the host knows.
-        clean = clean and numbers[0] >= 0 and not self._refused.tried
+        clean = clean and numbers[0] >= 0 and not self._handed.tried
         now = time.monotonic_ns() // 1000  # measured here, because a busy host reads it later
-        self._say(wire.ENDED, [self._call, *numbers, int(clean) | self._refused.tried, now])
+        self._say(wire.ENDED, [self._call, *numbers, int(clean) | self._handed.tried, now])
         self._call += 1
         return clean and self._ask_for_next()
 
@@ -181,7 +181,7 @@ class WarmSandboxProcess:
 
     def _give_up(self) -> bool:
         self._end_tree()
-        self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, self._refused.tried])
+        self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, self._handed.tried])
         return False
 
 
@@ -209,12 +209,12 @@ class SandboxProcess:
         self._poll = select.poll()
         self._poll.register(sock.fileno(), select.POLLIN)
         self._poll.register(self._alarm, select.POLLIN)
-        self._refused = RefusedSockets(-1)
+        self._handed = HandedOver(-1)
 
-    def report(self, refused: RefusedSockets) -> None:
-        """Report sockets that its calls try to make without a grant."""
-        self._refused = refused
-        refused.watch(self._poll)
+    def answer(self, handed: HandedOver) -> None:
+        """Answer the system calls that are handed over; report sockets without a grant."""
+        self._handed = handed
+        handed.watch(self._poll)
 
     def serve(self) -> None:
         serving = True
@@ -246,10 +246,10 @@ class SandboxProcess:
         self._tree.end()
         if ended is None:
             return False
-        clean = self._is_as_new() and not self._refused.tried
+        clean = self._is_as_new() and not self._handed.tried
         status, usage = ended
         microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
-        state = int(clean) | self._refused.tried
+        state = int(clean) | self._handed.tried
         figures = (call, status, *microseconds, usage.ru_maxrss, state)
         self._answer(wire.ENDED + b" %d %d %d %d %d %d" % figures)
         return clean
@@ -274,8 +274,8 @@ class SandboxProcess:
                     ended = _reap_until(pid)
                     if ended is not None:
                         return ended
-                elif fd == self._refused.fd:
-                    self._refused.refuse(self._poll, events)
+                elif fd == self._handed.fd:
+                    self._handed.take(self._poll, events)
                 elif not self._obey(call):
                     return None
 
@@ -338,7 +338,7 @@ def _in_namespace(
     _close(own)
     kernel.hide_from_peers()
     sandbox = SandboxProcess(sock, SpawnSealed(), NamespaceTree(), leftovers, limits["cpu_seconds"])
-    sandbox.report(RefusedSockets(asked))
+    sandbox.answer(HandedOver(asked, moves=config["moves"]))
     return sandbox
 
 
@@ -358,15 +358,16 @@ def make_warm_sandbox(
         wire.send(sock, wire.LOST + b" 1")
         os._exit(0)
     _close(own)
-    refused = RefusedSockets(_asked_of(control) if config["reports"] else -1)
+    listens = config["reports"] or config["moves"]
+    handed = HandedOver(_asked_of(control) if listens else -1, moves=config["moves"])
     # Without Landlock: from ABI 6 on (Linux 6.12) it lets a process signal only its own domain, but
     # the calls that this process ends are in the domain of the prefork server. This process runs no
     # program itself.
-    bare = {**config, "landlock": 0, "profiles": (), "reports": False}
+    bare = {**config, "landlock": 0, "profiles": (), "reports": False, "moves": False}
     Seal(bare, limits, (_FIRST_PROCESS,), []).apply()
     kernel.hide_from_peers()
     sandbox = WarmSandboxProcess(sock, control, leftovers)
-    sandbox.report(refused)
+    sandbox.answer(handed)
     return sandbox
 
 

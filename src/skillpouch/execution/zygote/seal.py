@@ -37,8 +37,9 @@ class Seal:
     ) -> None:
         self._limits = limits
         self._privileges = config["confined"]
-        opened = (*config["profiles"], *([seccomp.REPORTS] if config["reports"] else ()))
-        self._listens = seccomp.LOCAL in opened or seccomp.REPORTS in opened
+        told = (seccomp.REPORTS, seccomp.MOVES)
+        opened = (*config["profiles"], *(kind for kind in told if config[kind]))
+        self._listens = not {seccomp.LOCAL, *told}.isdisjoint(opened)
         self._machine = os.uname().machine
         self._ruleset = -1
         if config["landlock"]:
@@ -65,7 +66,7 @@ class Seal:
     def apply(self) -> int:
         """Apply all of it to this process; what it starts inherits it.
 
-        Return the descriptor by which refused or local sockets are answered, otherwise -1.
+        Return the descriptor by which handed over system calls are answered, otherwise -1.
         no_new_privs comes before Landlock and seccomp, which require it without privileges
         (landlock_restrict_self(2), seccomp(2)). The filter comes last, so that it need not allow
         the system calls of the other steps.

@@ -51,7 +51,7 @@ _NAMES = (
     "prlimit64 sched_setaffinity sched_setscheduler sched_setparam setpriority kill tkill tgkill "
     "rt_sigqueueinfo rt_tgsigqueueinfo shmget semget msgget mq_open move_pages migrate_pages "
     "sched_setattr ioprio_set openat mkdirat mknodat fchmod fchmodat mmap memfd_create io_setup "
-    "inotify_init1 fcntl connect listen"
+    "inotify_init1 fcntl connect listen renameat renameat2"
 ).split()
 
 # In the order of _NAMES, from asm/unistd_64.h and asm-generic/unistd.h.
@@ -64,7 +64,7 @@ _X86_64 = (
     302, 203, 144, 142, 141, 62, 200, 234,
     129, 297, 29, 64, 68, 240, 279, 256,
     314, 251, 257, 258, 259, 91, 268, 9, 319, 206,
-    294, 72, 42, 50,
+    294, 72, 42, 50, 264, 316,
 )  # fmt: skip
 _AARCH64 = (
     198, 199, 117, 270, 271, 40, 39, 41, 51,
@@ -75,7 +75,7 @@ _AARCH64 = (
     261, 122, 119, 118, 140, 129, 130, 131,
     138, 240, 194, 190, 186, 180, 239, 238,
     274, 30, 56, 34, 33, 52, 53, 222, 279, 0,
-    26, 25, 203, 201,
+    26, 25, 203, 201, 38, 276,
 )  # fmt: skip
 
 NUMBERS = {
@@ -92,6 +92,7 @@ NUMBERS = {
         "mknod": 133,
         "chmod": 90,
         "inotify_init": 253,
+        "rename": 82,
     },
     "aarch64": {**_COMMON, **dict(zip(_NAMES, _AARCH64))},
 }
@@ -125,6 +126,11 @@ _X32_BIT = 0x40000000
 AF_UNIX, AF_INET, AF_INET6, AF_NETLINK = 1, 2, 10, 16
 LOCAL = "local-sockets"
 REPORTS = "reports"
+MOVES = "moves"
+RENAMES = ("rename", "renameat", "renameat2")
+# In the sixth argument of renameat2(2), which the kernel does not use: it shall not hand this one
+# over. No secret: whoever says it gets what the kernel allows the call.
+BY_KERNEL = 0x5EED
 # SOCK_STREAM and SOCK_SEQPACKET, with and without SOCK_NONBLOCK and SOCK_CLOEXEC.
 _STREAMS = (1, 0x801, 0x80001, 0x80801)
 _PACKETS = (5, 0x805, 0x80005, 0x80805)
@@ -322,10 +328,15 @@ def arms(
 
     With `shared_pids` the tool shares the machine's PID namespace, so signals to `guarded`
     processes and to all are refused; with `shared_user` its resources count for the host's user.
-    `most_shared` limits shared memory; `opened` are the profiles of the call. With "local-sockets"
-    or "reports" the filter needs a listener, which `install` returns.
+    `most_shared` limits shared memory; `opened` are the profiles of the call. With "local-sockets",
+    "reports" or "moves" the filter needs a listener, which `install` returns; with "moves" it is
+    handed every rename.
     """
     table = {**_for_files(), **_for_memory(most_shared), **_for_sockets(network, opened)}
+    if MOVES in opened:
+        table.update(dict.fromkeys(RENAMES, _TOLD))
+        by_kernel = (_EQUAL, 0, 1, BY_KERNEL), (_RETURN, 0, 0, _ALLOW)
+        table["renameat2"] = [(_LOAD, 0, 0, _argument(5)), *by_kernel, *_TOLD]
     if shared_user:
         # A user has 128 inotify instances by default; without a free one, no program can watch
         # files.
