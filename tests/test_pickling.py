@@ -21,7 +21,15 @@ from skillpouch.errors import UnboundToolError
 from skillpouch.needs import Need
 from skillpouch.net.hosts import Host
 from skillpouch.problems import Problem
-from skillpouch.results import Attachment, Captured, ChangedFile, HttpAnswer, ToolResult
+from skillpouch.results import (
+    Attachment,
+    Captured,
+    ChangedFile,
+    Conflict,
+    FileChange,
+    HttpAnswer,
+    ToolResult,
+)
 from skillpouch.sessions import SessionManager
 from skillpouch.shell import call_log, engine, responses
 from skillpouch.shell.call_log import ScriptEvent
@@ -127,6 +135,8 @@ _RESULT = ToolResult(
     saved=(Path("/x"),),
     protections={"fs": "landlock"},
     files=(ChangedFile(path="f", type="text/plain", size=1),),
+    changes=(FileChange(path="f", change="created", size=1, mode=0o644),),
+    conflicts=(Conflict(path="g", reason="it was changed"),),
     attachments=(Attachment(name="i", type="image/png", data=b"\x89"),),
     timings=(("run", 1.5),),
     http=HttpAnswer(status=200, url="http://x", headers={"etag": "e"}),
@@ -135,6 +145,8 @@ VALUES: list[Any] = [
     _RESULT,
     Captured(head=b"h", tail=b"t", total_bytes=9, saved_to=Path("/x")),
     *_RESULT.files,
+    *_RESULT.changes,
+    *_RESULT.conflicts,
     *_RESULT.attachments,
     _RESULT.http,
     _CALL,

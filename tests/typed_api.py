@@ -24,6 +24,7 @@ from skillpouch import (
     ToolResult,
 )
 from skillpouch.backends import Backend
+from skillpouch.builtins.kept_calls import KeptChanges
 from skillpouch.calls import ToolCall
 from skillpouch.errors import (
     CallDeniedError,
@@ -38,7 +39,9 @@ from skillpouch.errors import (
 )
 from skillpouch.execution.command import Command
 from skillpouch.execution.sandboxes import SandboxProvider
+from skillpouch.limits import Writes
 from skillpouch.problems import Problem
+from skillpouch.results import Conflict, FileChange
 from skillpouch.scripts import ScriptMetadata, extract_docstring, generate_script_tool_name
 from skillpouch.shell.responses import ToolResponse
 from skillpouch.skills import AllowedTools
@@ -98,6 +101,35 @@ async def use(manager: SkillManager, sessions: SessionManager) -> None:
     session = assert_type(await sessions.create_session(), str)
     await sessions.use_skill(session, "demo", "---\nname: demo\n---\n")
     await sessions.destroy_session(session)
+
+
+def undo(manager: SkillManager, executor: ToolExecutor) -> None:
+    result = assert_type(manager.call("demo.hello", writes="staged"), ToolResult)
+    assert_type(result.changes, tuple[FileChange, ...])
+    assert_type(result.conflicts, tuple[Conflict, ...])
+    assert_type((result.writes, result.call_id), tuple[Writes, str])
+    assert_type(manager.diff(result, path="a.txt", most_bytes=1000), str)
+    assert_type(manager.apply(result.call_id, ["a.txt"]), ToolResult)
+    assert_type(manager.discard(7), ToolResult)
+    undone = assert_type(manager.undo(result, paths=["a.txt"]), ToolResult)
+    assert_type(executor.undo(undone), ToolResult)
+    assert_type(executor.undo(calls=2, session="s1"), ToolResult)
+    (kept,) = assert_type(executor.changes(session="s1"), list[KeptChanges])
+    assert_type((kept.id, kept.state, kept.total), tuple[str, str, int])
+    executor.apply(kept)
+
+
+async def undo_later(manager: SkillManager, sessions: SessionManager) -> None:
+    assert_type(await manager.aundo(), ToolResult)
+    assert_type(await manager.aapply("7"), ToolResult)
+    assert_type(await manager.adiscard("7"), ToolResult)
+    assert_type(await manager.adiff("7"), str)
+    assert_type(await manager.achanges(), list[KeptChanges])
+    assert_type(await sessions.undo("s1", everything=True), ToolResult)
+    assert_type(await sessions.apply("s1", "7", ["a.txt"]), ToolResult)
+    assert_type(await sessions.discard("s1", "7"), ToolResult)
+    assert_type(await sessions.diff("s1", "7"), str)
+    assert_type(await sessions.changes("s1"), list[KeptChanges])
 
 
 def control() -> None:

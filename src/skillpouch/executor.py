@@ -51,6 +51,7 @@ from skillpouch.secrets.sources import Secrets, environment_secrets
 from skillpouch.tools import (
     Binary,
     BuiltIn,
+    Hosted,
     Tool,
     definition_of,
 )
@@ -391,7 +392,7 @@ class _InForce:
 
     def way_of(self, tool: Tool, asked: str | None) -> tuple[Writes, bool]:
         """Return how a call of a tool writes, and whether somebody chose that."""
-        if not may_write(tool):
+        if not may_write(tool) or (isinstance(tool.runs, Hosted) and tool.runs.keeps_changes):
             return "direct", False
         return self.policy.writes_of(tool, self._controls.writes, asked, _USUAL)
 

@@ -280,14 +280,15 @@ class Hosted:
     run: Callable[[Any], Awaitable[ToolResult]] = field(compare=False)  # takes a ToolCall
     granted: tuple[Need, ...] = ()  # by the user who configured it
     writes_workspace: bool = False  # by itself, or through the tools that it calls
+    keeps_changes: bool = False  # by itself: it undoes or applies what another call changed
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "run", _uncopied(self.run))
 
     def __reduce__(self) -> tuple[Any, ...]:
         run = self.run if _is_importable(self.run) else _Elsewhere(self.what)
-        facts = {"granted": self.granted, "writes_workspace": self.writes_workspace}
-        return _restored, (Hosted, {"what": self.what, "run": run, **facts})
+        facts = {"writes_workspace": self.writes_workspace, "keeps_changes": self.keeps_changes}
+        return _restored, (Hosted, {"what": self.what, "run": run, "granted": self.granted} | facts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

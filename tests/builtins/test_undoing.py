@@ -18,6 +18,7 @@ from skillpouch.errors import CallDeniedError, InvalidArgumentsError, Skillpouch
 from skillpouch.journal.journal import user_journal
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import CallEnd, Entry, Started
+from skillpouch.limits import Writes
 from skillpouch.needs import Need
 from skillpouch.policy import Rule
 from skillpouch.results import FileChange
@@ -517,3 +518,17 @@ def test_names_that_are_no_text_are_applied_by_the_names_that_are_shown(
     executor.apply("90", [shown])
 
     assert sorted(path.name for path in workspace.iterdir()) == ["docs", odd]
+
+
+@pytest.mark.parametrize("writes", ["direct", "undoable", "staged"])
+def test_however_calls_write_what_they_changed_is_applied_and_undone_at_once(
+    workspace: Path, writes: Writes
+) -> None:
+    executor = ToolExecutor([], workspace=workspace, policy=Policy(writes=writes))
+    keep(workspace, CHANGES, call_id="90", state="staged")
+
+    executor.apply("90")
+    applied = texts(workspace)
+    executor.undo("90")
+
+    assert (applied, texts(workspace)) == (AFTER, BEFORE)

@@ -6,6 +6,7 @@ import pytest
 from skillpouch.environment import state_directory
 from tests.builtins.keeping import keep
 from tests.cli.conftest import Skillpouch
+from tests.conftest import WriteSkill
 
 pytestmark = pytest.mark.slow
 
@@ -193,3 +194,57 @@ def test_the_journal_names_what_undoes_a_call(skillpouch: Skillpouch, here: Path
 
     assert "undo:         skillpouch undo 8" in shown
     assert (entry["tool"], entry["call_id"], entry["changes_total"]) == ("skillpouch.apply", "8", 3)
+
+
+def test_a_preview_changes_nothing_and_shows_what_it_would(
+    skillpouch: Skillpouch, here: Path
+) -> None:
+    ran = skillpouch("call", "write", "file_path=a.txt", "content=three\n", "--preview")
+    before = (here / "a.txt").read_text()
+    applied = skillpouch("apply", "1")
+
+    assert ran.code == 0
+    assert "a.txt" in ran.out
+    assert "+three" not in ran.out
+    assert "-one\n-two\n+three\n" in ran.err
+    assert "staged as call 1: `skillpouch apply 1` or `skillpouch discard 1`" in ran.err
+    assert (before, applied.code, (here / "a.txt").read_text()) == ("one\ntwo\n", 0, "three\n")
+
+
+def test_a_preview_for_programs_has_changes_and_diff(skillpouch: Skillpouch, here: Path) -> None:
+    ran = skillpouch(
+        "call", "write", "file_path=n.txt", "content=three", "--preview", "--json"
+    ).json
+
+    assert (ran["writes"], ran["call_id"], ran["outcome"]) == ("staged", "1", "ok")
+    assert [(each["path"], each["change"]) for each in ran["changes"]] == [("n.txt", "created")]
+    assert "+three" in ran["diff"]
+    assert not (here / "n.txt").exists()
+
+
+def test_a_preview_of_a_call_that_changes_nothing_says_so(
+    skillpouch: Skillpouch, here: Path, write_skill: WriteSkill
+) -> None:
+    write_skill("demo", files={"scripts/look.sh": "cat a.txt\n"})
+
+    ran = skillpouch("call", "demo.look", "--preview", "--root", here / "skills")
+
+    assert (ran.code, ran.out) == (0, "one\ntwo\n")
+    assert "it changes nothing" in ran.err
+    assert skillpouch("changes").out == ""
+
+
+def test_a_script_is_previewed_and_undone(
+    skillpouch: Skillpouch, here: Path, write_skill: WriteSkill
+) -> None:
+    write_skill("demo", files={"scripts/wipe.sh": "rm a.txt b.txt; echo done\n"})
+
+    ran = skillpouch("call", "demo.wipe", "--preview", "--root", here / "skills")
+    before = sorted(path.name for path in here.glob("*.txt"))
+    applied = skillpouch("apply", "1")
+    after = sorted(path.name for path in here.glob("*.txt"))
+    undone = skillpouch("undo")
+
+    assert (ran.code, ran.out) == (0, "done\n")
+    assert (before, applied.code, after) == (["a.txt", "b.txt"], 0, [])
+    assert (undone.code, (here / "b.txt").read_text()) == (0, "b\n")

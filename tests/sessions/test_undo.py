@@ -5,6 +5,7 @@ import pytest
 from skillpouch import SessionManager
 from skillpouch.builtins.kept_calls import NothingKeptError, OtherWorkspaceError
 from skillpouch.errors import SkillpouchError
+from skillpouch.workspace.change_store import ChangeStore
 from tests.builtins.keeping import keep
 
 
@@ -95,3 +96,16 @@ async def test_the_workspace_of_a_session_is_not_that_of_another(tmp_path: Path)
         await sessions.undo(name, "90")
 
     assert (other / "x").exists()
+
+
+async def test_with_the_workspace_of_a_session_goes_what_was_kept_of_its_calls(
+    tmp_path: Path,
+) -> None:
+    sessions = SessionManager(workspaces=tmp_path / "spaces")
+    name = await sessions.create_session("s1")
+    kept = keep(await sessions.workspace(name), {"x": "private"}, call_id="90", session=name)
+
+    await sessions.destroy_session(name)
+
+    assert ChangeStore().get(kept.id).state == "discarded"
+    assert not any(path.name == "x" for path in ChangeStore().directory.rglob("*"))

@@ -257,6 +257,15 @@ def kept_changes(kept: "KeptCall") -> KeptChanges:
     )
 
 
+def drop_changes(workspace: Path) -> None:
+    """Drop what is kept of all calls of a workspace that is being removed."""
+    from skillpouch.workspace.change_store import ChangeStore
+
+    with _explained():
+        for kept in ChangeStore().calls(workspace):
+            kept.discard()
+
+
 def redactor_of_grants(controls: "Controls") -> "Redactor":
     """Return what removes the values of all secrets that were granted to any skill."""
     from skillpouch.needs import Need

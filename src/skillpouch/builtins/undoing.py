@@ -146,6 +146,7 @@ def _tool(
             what=f"Skillpouch's own {verb}, in the workspace",
             run=run,
             writes_workspace="write" in effects,
+            keeps_changes=True,
         ),
         effects=effects,
         declared_in="skillpouch",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
-from skillpouch.builtins.kept_calls import DIFF_BYTES, CallReference, KeptChanges
+from skillpouch.builtins.kept_calls import DIFF_BYTES, CallReference, KeptChanges, drop_changes
 from skillpouch.calls import OnOutput
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.folders import SkillTextError
@@ -329,6 +329,7 @@ class SessionManager:
     def _clear(self, session_id: str, workspace: Path | None) -> None:
         if workspace is not None:
             remove_folder(workspace)
+            drop_changes(workspace)
         if self._folders is not None:
             remove_folder(self._folders / session_id)
         self._store.remove(session_id)

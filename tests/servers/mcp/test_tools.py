@@ -181,6 +181,29 @@ async def test_what_a_call_did_to_files_is_told_and_what_it_deleted_is_not_linke
     assert links == [".claude/settings.json", "new.txt"]
 
 
+async def test_how_a_call_wrote_and_exactly_what_it_changed_is_for_the_client(
+    new_manager: NewManager,
+    write_skill: WriteSkill,
+    workspace: Path,
+) -> None:
+    write_skill("changes", files={"scripts/go.sh": "chmod 600 old.txt; rm gone.txt\n"})
+    (workspace / "old.txt").write_text("old")
+    (workspace / "gone.txt").write_text("gone")
+    manager = new_manager(writes="undoable")
+
+    async with listening(McpServer(manager)) as url, Client(url) as client:
+        result = await client.call_tool("changes__go", {})
+
+    assert result.meta is not None
+    assert result.meta["skillpouch/writes"] == "undoable"
+    assert [(each["path"], each["change"]) for each in result.meta["skillpouch/changes"]] == [
+        ("gone.txt", "deleted"),
+        ("old.txt", "mode"),
+    ]
+    await manager.aundo(result.meta["skillpouch/call_id"])
+    assert (workspace / "gone.txt").read_text() == "gone"
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_file_that_a_call_made_is_a_link_that_can_be_read(
     new_manager: NewManager, era: Era
