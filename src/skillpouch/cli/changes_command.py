@@ -33,7 +33,7 @@ def workspace_options(command: _Command) -> _Command:
 
 @click.command("changes")
 @click.option("--session", metavar="ID", help="Only calls of this session.")
-@click.option("--all", "show_all", is_flag=True, help="Also what was undone or discarded.")
+@click.option("--all", "show_all", is_flag=True, help="Also what was discarded.")
 @workspace_options
 def changes_command(
     session: str | None,
@@ -42,9 +42,9 @@ def changes_command(
     roots: tuple[Path, ...],
     as_json: bool,
 ) -> None:
-    """List the calls of this workspace that can be applied, discarded or undone, newest first."""
+    """List what is kept of calls in this workspace, and the next step for each; newest first."""
     kept = SkillManager(*roots, workspace=workspace).changes(session=session)
-    shown = [each for each in kept if show_all or each.state not in ("undone", "discarded")]
+    shown = [each for each in kept if show_all or each.state != "discarded"]
     if as_json:
         print_json({"changes": [_as_dict(each) for each in shown]})
         return
