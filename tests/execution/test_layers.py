@@ -288,10 +288,11 @@ async def test_the_root_has_the_mode_times_and_attributes_of_the_workspace(
         workspace.chmod(mode)
         os.utime(workspace, (seconds, seconds))
 
-        ended = await run(script)
+        for _ in range(3):
+            ended = await run(f"{script}; touch made; rm made")
 
-        assert ended.said == f"{mode:o} {seconds}\nb'workspace'\n"
-        assert ended.layers == []
+            assert ended.said == f"{mode:o} {seconds}\nb'workspace'\n"
+            assert ended.layers == []
 
 
 async def test_a_taken_layer_has_the_times_of_the_workspace_and_of_its_files(

@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -21,6 +22,8 @@ from skillpouch.execution.machine import Machine
 from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
 from skillpouch.untrusted_files import open_plain
 
+# Two ticks of the slowest kernel clock, 100 Hz: file times have its resolution.
+_TICKS_NS = 20_000_000
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -35,6 +38,10 @@ class Layer:
         self._workspace = str(plan.workspace)
         self._pinned = _pinned(plan)
         self._in_call = self._is_over = self._is_given = False
+        self._began_ns = 0
+        # The ctimes of the layer and of the workspace when they were last looked at. The ctime
+        # changes with everything that is compared here, and no program can set it, inode(7).
+        self._empty_at = self._alike_at = 0
         for folder in (self._folder, self._upper, f"{self._folder}/work"):
             os.mkdir(folder, 0o700)  # noqa: PTH102 - for each sandbox
         self._model = _look_at(self._workspace)
@@ -43,17 +50,23 @@ class Layer:
     def begin(self) -> None:
         """Note that a call begins, whose changes must be taken."""
         self._in_call = True
+        self._began_ns = time.time_ns()
 
     def renew(self) -> bool:
         """Prepare for a call: return whether the layer fits the workspace as it is now.
 
         An overlay keeps the mode and the owner of its root. Its times are those of the layer.
         """
+        seen_ns = time.time_ns()
+        if self._alike_at == os.stat(self._workspace).st_ctime_ns:  # noqa: PTH116 - on every call
+            return True
         now = _look_at(self._workspace)
         if not now.is_like(self._model):
             return False
-        if now.times != _times(os.stat(self._upper)):  # noqa: PTH116 - on every call
+        if now.times[1] != os.stat(self._upper).st_mtime_ns:  # noqa: PTH116
             os.utime(self._upper, ns=now.times)
+            self._empty_at = 0
+        self._alike_at = _settled(now, seen_ns)
         return True
 
     def take(self, *, reusable: bool) -> tuple[list[Path], bool]:
@@ -63,6 +76,8 @@ class Layer:
         empty now, and another call may use it.
         """
         self._in_call = False
+        if self._is_untouched() and not self._is_over:
+            return [], reusable
         try:
             names = os.listdir(self._upper)  # noqa: PTH208 - on every call
             now = _look_at(self._upper)
@@ -79,26 +94,31 @@ class Layer:
             if not reusable:
                 self._is_given = True
                 taken.append(Path(self._upper))
+        self._empty_at = 0 if taken else _settled(now, self._began_ns)
+        self._alike_at = 0  # what was made and removed has changed the times of the layer
         if self._is_over:
             self._remove()
         return taken, reusable
 
+    def _is_untouched(self) -> bool:
+        try:
+            now = os.stat(self._upper).st_ctime_ns  # noqa: PTH116 - on every call
+        except OSError:
+            return False
+        return now == self._empty_at and now < self._began_ns - _TICKS_NS
+
     def _move(self, names: list[str], upper: "_Root") -> tuple[list[Path], bool]:
         """Move what is in the layer to a folder of its own; return whether nothing is left."""
-        done = True
         try:
             taken = self._folders.new_taken()
-            source, target = (os.open(path, os.O_RDONLY) for path in (self._upper, taken))
         except OSError:
             return [], False
+        done = True
         try:
             for name in names:
-                os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
+                os.rename(f"{self._upper}/{name}", f"{taken}/{name}")  # noqa: PTH104
         except OSError:
             done = False  # such as a folder that nobody may write, rename(2)
-        finally:
-            os.close(source)
-            os.close(target)
         upper.copy_to(taken)
         return [Path(taken)], done
 
@@ -117,9 +137,10 @@ class Layer:
 class _Root:
     """The properties of a folder that is the root of an overlay."""
 
-    def __init__(self, rights: tuple[int, int, int], times: tuple[int, int]) -> None:
-        self.rights = rights  # mode, owner, group
-        self.times = times
+    def __init__(self, status: os.stat_result) -> None:
+        self.rights = (status.st_mode & 0o7777, status.st_uid, status.st_gid)
+        self.times = (status.st_atime_ns, status.st_mtime_ns)
+        self.changed_ns = status.st_ctime_ns
         self.attributes: dict[str, bytes] = {}
 
     def is_like(self, other: "_Root") -> bool:
@@ -138,16 +159,16 @@ class _Root:
 
 
 def _look_at(folder: str) -> _Root:
-    status = os.stat(folder)  # noqa: PTH116 - on every call
-    root = _Root((status.st_mode & 0o7777, status.st_uid, status.st_gid), _times(status))
+    root = _Root(os.stat(folder))  # noqa: PTH116
     for name in os.listxattr(folder):
         if not name.partition(".")[2].startswith("overlay."):
             root.attributes[name] = os.getxattr(folder, name)
     return root
 
 
-def _times(status: os.stat_result) -> tuple[int, int]:
-    return status.st_atime_ns, status.st_mtime_ns
+def _settled(root: _Root, now_ns: int) -> int:
+    """Return the ctime of a folder; 0 if a change a moment later could have the same one."""
+    return root.changed_ns if root.changed_ns < now_ns - _TICKS_NS else 0
 
 
 def _pinned(plan: Plan) -> frozenset[str]:

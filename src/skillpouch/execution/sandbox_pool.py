@@ -253,7 +253,7 @@ class SandboxPool:
         if sandbox in self._cleaned:
             self._cleaned.remove(sandbox)
         place = self._next_in_line()
-        if reusable and (place is not None or self._has_room()) and _renewed(sandbox):
+        if reusable and (place is not None or self._has_room()) and _renewed(sandbox, place):
             sandbox.in_crowd = place is not None
             if place is not None:
                 self._busy[sandbox] = now
@@ -319,13 +319,16 @@ class SandboxPool:
             place.set_exception(BrokenPipeError())
 
 
-def _renewed(sandbox: AnySandbox) -> bool:
-    """Make a sandbox ready for another call; return whether that worked."""
+def _renewed(sandbox: AnySandbox, place: object) -> bool:
+    """Make a sandbox ready for another call; return whether that worked.
+
+    `place` is that of the call if it is already waiting.
+    """
     try:
         sandbox.renew()
     except OSError:
         return False
-    return sandbox.alive and _is_current(sandbox)
+    return sandbox.alive and (place is None or _is_current(sandbox))
 
 
 def _is_current(sandbox: AnySandbox) -> bool:
