@@ -39,6 +39,7 @@ class Layer:
         self._pinned = _pinned(plan)
         self._in_call = self._is_over = self._is_given = False
         self._began_ns = 0
+        self._configuration = -1  # of the overlay, once the zygote has mounted it
         # The ctimes of the layer and of the workspace when they were last looked at. The ctime
         # changes with everything that is compared here, and no program can set it, inode(7).
         self._empty_at = self._alike_at = 0
@@ -46,6 +47,13 @@ class Layer:
             os.mkdir(folder, 0o700)  # noqa: PTH102 - for each sandbox
         self._model = _look_at(self._workspace)
         self._model.copy_to(self._upper)
+
+    def note_mounted(self, configuration: int) -> None:
+        """Keep the descriptor by which the overlay of this layer is reconfigured."""
+        if self._is_over:
+            os.close(configuration)
+        else:
+            self._configuration = configuration
 
     def begin(self) -> None:
         """Note that a call begins, whose changes must be taken."""
@@ -57,6 +65,7 @@ class Layer:
 
         An overlay keeps the mode and the owner of its root. Its times are those of the layer.
         """
+        self.forget_names()
         seen_ns = time.time_ns()
         if self._alike_at == os.stat(self._workspace).st_ctime_ns:  # noqa: PTH116 - on every call
             return True
@@ -68,6 +77,13 @@ class Layer:
             self._empty_at = 0
         self._alike_at = _settled(now, seen_ns)
         return True
+
+    def forget_names(self) -> None:
+        """Have the overlay show the workspace and the layer as they are now; OSError if not."""
+        # Imported here: a process that makes one call never needs it.
+        from skillpouch.execution.zygote import kernel
+
+        kernel.forget_names(self._configuration)
 
     def take(self, *, reusable: bool) -> tuple[list[Path], bool]:
         """End a call of which no process is alive.
@@ -125,8 +141,15 @@ class Layer:
     def close(self) -> None:
         """Remove the layer; while a call runs in it, after its changes were taken."""
         self._is_over = True
+        self.abandon()
         if not self._in_call:
             self._remove()
+
+    def abandon(self) -> None:
+        """Close the descriptor only: after a fork, the layer belongs to the parent."""
+        if self._configuration >= 0:
+            os.close(self._configuration)
+            self._configuration = -1
 
     def _remove(self) -> None:
         # What cannot be removed now is removed with the folder of this process.

@@ -106,6 +106,8 @@ class PrestartedSandbox:
         # A program that is still ending is not replaced: its sandbox runs one program at a time.
         if self._is_called or self._reply.done() or not self._sandbox.alive:
             self._drop_streams()
+            if self.layer is not None and self._is_called:
+                self.layer.forget_names()  # the program must not see what the last one wrote
             self._prepare()
 
     def _prepare(self) -> None:

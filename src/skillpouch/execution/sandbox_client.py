@@ -242,6 +242,8 @@ class SandboxClient:
             self._jobs.close()
         if self.listener is not None:
             self.listener.abandon()
+        if self.layer is not None:
+            self.layer.abandon()
 
 
 class JobChannel:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
-from skillpouch.execution.layers import Layer
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.replies import Ineligible
 from skillpouch.execution.sandbox_client import SandboxClient, SandboxOwner
@@ -21,9 +20,6 @@ _LATE_SECONDS = 0.25  # a host that starts many calls may learn of their ends th
 _BUSY_SHARE = 0.4
 
 
-_SHORTEST_PAUSE = 0.005  # seconds between two decisions about calls that wait
-
-
 class PoolOwner(Protocol):
     """The owner of a pool."""
 
@@ -33,8 +29,6 @@ class PoolOwner(Protocol):
     def used(self) -> None: ...
 
     def lost(self, sandbox: AnySandbox) -> None: ...
-
-    def forget_names(self, layer: Layer, then: Callable[[bool], None]) -> None: ...
 
 
 class SandboxPool:
@@ -69,7 +63,6 @@ class SandboxPool:
         self._idle: list[AnySandbox] = []
         self._busy: dict[AnySandbox, float] = {}
         self._starting: dict[AnySandbox, float] = {}
-        self._cleaned: list[AnySandbox] = []  # whose overlays forget the names of the last call
         self._waiting: deque[asyncio.Future[AnySandbox | Ineligible]] = deque()
         self._ineligible: Ineligible | None = None
         self._finished_at = loop.time()
@@ -147,8 +140,6 @@ class SandboxPool:
         self._idle.append(sandbox)
 
     def _is_worth_another(self, waiting: int) -> bool:
-        if waiting <= len(self._cleaned):
-            return False  # they are ready in a moment
         count = len(self._busy)
         if not count or not self._start_seconds:
             return True
@@ -194,8 +185,7 @@ class SandboxPool:
 
     def _look_again_later(self) -> None:
         if self._clock is None:
-            pause = max(self._start_seconds, _SHORTEST_PAUSE)
-            self._clock = self._loop.call_later(pause, self._look_again)
+            self._clock = self._loop.call_later(self._start_seconds, self._look_again)
 
     def _look_again(self) -> None:
         self._clock = None
@@ -242,16 +232,6 @@ class SandboxPool:
         now = self._loop.time()
         self._note(sandbox, now)
         self._keeper.used()
-        if reusable and sandbox.layer is not None and sandbox.alive:
-            self._cleaned.append(sandbox)
-            self._keeper.forget_names(sandbox.layer, partial(self._take_back, sandbox))
-        else:
-            self._take_back(sandbox, reusable)
-
-    def _take_back(self, sandbox: AnySandbox, reusable: bool) -> None:
-        now = self._loop.time()
-        if sandbox in self._cleaned:
-            self._cleaned.remove(sandbox)
         place = self._next_in_line()
         if reusable and (place is not None or self._has_room()) and _renewed(sandbox, place):
             sandbox.in_crowd = place is not None
@@ -296,9 +276,8 @@ class SandboxPool:
 
     def lose(self, sandbox: AnySandbox) -> None:
         self._starting.pop(sandbox, None)
-        if sandbox in self._idle or sandbox in self._cleaned:
-            holder = self._idle if sandbox in self._idle else self._cleaned
-            holder.remove(sandbox)  # it had no call
+        if sandbox in self._idle:
+            self._idle.remove(sandbox)  # it had no call
             sandbox.close()
         else:
             self._keeper.lost(sandbox)

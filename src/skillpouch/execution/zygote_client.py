@@ -133,7 +133,7 @@ class ZygoteClient:
         self._dialer = dialer
         self._cgroups = Cgroups(plan.cgroup) if plan.cgroup else None
         self._pools: dict[SandboxKey, SandboxPool] = {}
-        self._forgetting: dict[int, Callable[[bool], None]] = {}  # by the number of the layer
+        self._unmounted: dict[int, Layer] = {}  # by their numbers: those the zygote has not mounted
         self._pid, self._control = start_program("serve")
         self._pidfd = os.pidfd_open(self._pid)
         self._first = -1  # pidfd of the first process of its PID namespace, once received
@@ -182,7 +182,7 @@ class ZygoteClient:
         return self._new_sandbox(key, owner)
 
     def _new_sandbox(self, key: SandboxKey, owner: SandboxOwner) -> SandboxClient:
-        layer = self._layers.new(self._plan) if self._layers is not None else None
+        layer = self._new_layer()
         cgroup = self._new_cgroup(key)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
@@ -212,18 +212,12 @@ class ZygoteClient:
         sandbox.cgroup, sandbox.layer = cgroup, layer
         return sandbox
 
-    def forget_names(self, layer: Layer, then: "Callable[[bool], None]") -> None:
-        """Have the next call in a layer see the workspace as it is; `then` is told of success."""
-        self._forgetting[layer.number] = then
-        try:
-            wire.send_value(self._control, wire.FORGET_NAMES, layer.number)
-        except OSError:
-            self._forgotten(layer.number, done=False)
-
-    def _forgotten(self, number: int, *, done: bool) -> None:
-        then = self._forgetting.pop(number, None)
-        if then is not None:
-            then(done)
+    def _new_layer(self) -> Layer | None:
+        if self._layers is None:
+            return None
+        layer = self._layers.new(self._plan)
+        self._unmounted[layer.number] = layer
+        return layer
 
     def _new_cgroup(self, key: SandboxKey) -> Cgroup | None:
         if self._cgroups is None:
@@ -279,25 +273,27 @@ class ZygoteClient:
     def _hear(self) -> bool:
         """Read the messages of the zygote; return whether it is still alive."""
         try:
-            while packet := self._receive():
+            while (received := self._receive())[0]:
+                packet, fd = received
                 if packet[:1] == wire.FAILED:
                     self.failure = packet[1:].strip().decode(errors="replace")
-                elif packet[:1] == wire.FORGET_NAMES:
-                    number, done = packet[1:].split()
-                    self._forgotten(int(number), done=done == b"1")
+                elif packet[:1] == wire.LAYER:
+                    self._unmounted.pop(int(packet[1:])).note_mounted(fd)
+                elif fd >= 0:
+                    self._first = fd
         except BlockingIOError:
             return True
         except OSError:
             return False
         return False
 
-    def _receive(self) -> bytes:
+    def _receive(self) -> tuple[bytes, int]:
+        """Return a packet, and the descriptor that came with it, if any."""
         flags = socket.MSG_DONTWAIT | socket.MSG_CMSG_CLOEXEC
         # Not socket.recv_fds, which ignores its flags.
         packet, given, _, _ = self._control.recvmsg(1024, socket.CMSG_SPACE(4), flags)
-        for _, _, rights in given:
-            self._first = int.from_bytes(rights[:4], sys.byteorder)
-        return packet
+        fds = [int.from_bytes(rights[:4], sys.byteorder) for _, _, rights in given]
+        return packet, fds[0] if fds else -1
 
     def _reap(self) -> None:
         self._loop.remove_reader(self._pidfd)
@@ -341,8 +337,6 @@ class ZygoteClient:
         self._hear()  # the end of a sandbox may be noticed before the zygote's reason is read
         self._loop.remove_reader(self._control.fileno())
         self._control.close()
-        for number in list(self._forgetting):
-            self._forgotten(number, done=False)
         for pool in self._pools.values():
             pool.close()
 

@@ -234,17 +234,18 @@ def new_tree(kind: str, options: dict[str, str | None], attributes: int = 0) -> 
         os.close(context)
 
 
-def forget_names(tree: int) -> None:
-    """Have the kernel drop all names that it remembers of a mounted file system.
+def configuration_of(tree: int) -> int:
+    """Return a descriptor by which a mounted file system can be reconfigured."""
+    return syscall(_FSPICK, tree, b"", _CLOEXEC | _PICK_EMPTY_PATH)
+
+
+def forget_names(configuration: int) -> None:
+    """Have the kernel drop all names that it remembers of a file system.
 
     Reconfiguring does that, also when nothing is changed (reconfigure_super in fs/super.c). Names
     that are in use stay: those of the root, of mount points, of open files and current folders.
     """
-    context = syscall(_FSPICK, tree, b"", _CLOEXEC | _PICK_EMPTY_PATH)
-    try:
-        syscall(_FSCONFIG, context, _RECONFIGURE, None, None, 0)
-    finally:
-        os.close(context)
+    syscall(_FSCONFIG, configuration, _RECONFIGURE, None, None, 0)
 
 
 def detach(path: str) -> None:

@@ -60,6 +60,14 @@ class LayerMounts:
     def fds(self) -> tuple[int, ...]:
         return (self._tree, *(fd for _, fd in self._inner if fd >= 0))
 
+    def configuration(self) -> int:
+        """Return a descriptor by which the host has the kernel forget names of the overlay.
+
+        The host may do that: it has all rights in a user namespace that it made, and without one
+        it is root, user_namespaces(7).
+        """
+        return kernel.configuration_of(self._tree)
+
     def attach(self, lower: int) -> None:
         """Mount all of it in this mount namespace; `lower` is the folder that must be covered."""
         kernel.detach(LAYERS)
@@ -111,12 +119,11 @@ def _find(root: int, path: str) -> int:
 
 
 class Overlays:
-    """The overlays of a zygote's sandboxes, by the numbers that the host gave them."""
+    """Makes the overlays of a zygote's sandboxes."""
 
     def __init__(self, config: Fields) -> None:
         self._way: str = config["overlay"]
         self._workspace: str = config["workspace"]
-        self._trees: dict[int, int] = {}
         self._inner: list[tuple[str, int]] = []
         self.lower = -1
         if self._way:
@@ -150,20 +157,5 @@ class Overlays:
         if not self._way:
             return None
         tree = new_overlay(self._workspace, "%s/%d" % (LAYERS, number), self._way)
-        self._trees[number] = tree
         inner = [(path, fd if fd < 0 else kernel.clone_tree_of(fd)) for path, fd in self._inner]
-        return LayerMounts(self._workspace, os.dup(tree), inner)
-
-    def forget_names(self, number: int) -> bool:
-        """Have the next call of a sandbox see the workspace as it is; return whether it will."""
-        try:
-            kernel.forget_names(self._trees[number])
-        except (KeyError, OSError):
-            return False
-        return True
-
-    def close(self, number: int) -> None:
-        """Give up the overlay of a sandbox that has ended."""
-        tree = self._trees.pop(number, -1)
-        if tree >= 0:
-            os.close(tree)
+        return LayerMounts(self._workspace, tree, inner)

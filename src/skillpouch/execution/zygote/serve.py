@@ -11,7 +11,7 @@ import select
 from skillpouch.execution.zygote import alarm, kernel, namespaces, seccomp, signals, spawn, wire
 from skillpouch.execution.zygote.cleanup import remove_folder
 from skillpouch.execution.zygote.local_sockets import supervise
-from skillpouch.execution.zygote.overlay import LAYERS, Overlays
+from skillpouch.execution.zygote.overlay import LAYERS, LayerMounts, Overlays
 from skillpouch.execution.zygote.sandbox_process import (
     make_sandbox,
     make_warm_sandbox,
@@ -177,7 +177,6 @@ class ZygoteServer:
         self._overlays = Overlays(config)
         self._opened = tuple(fd for fd, _ in config["opened"])
         self._sandboxes: dict[int, str | None] = {}  # process id → its own temporary folder, if any
-        self._layers: dict[int, int] = {}  # process id → the number of its layer
         # A pipe that hangs up when a sandbox ends → the process id of its prefork server.
         self._prefork_servers: dict[int, int] = {}
         self._poll = select.poll()
@@ -213,7 +212,6 @@ class ZygoteServer:
             self._kill_strays()
 
     def _bury(self, pid: int) -> None:
-        self._overlays.close(self._layers.pop(pid, 0))
         folder = self._sandboxes.pop(pid, None)
         if folder is not None:
             remove_folder(folder)  # the folder still exists if the sandbox was killed
@@ -249,14 +247,11 @@ class ZygoteServer:
         spawn.AdoptedTree().end()
 
     def _take_order(self) -> bool:
-        """Make one sandbox, or prepare one for its next call; return whether the host exists."""
+        """Make one sandbox; return whether the host still exists."""
         message = wire.receive(self._control)
         if message is None:
             return False
-        if message.kind == wire.FORGET_NAMES:
-            self._forget_names(message.value())
-        else:
-            self._make(message)
+        self._make(message)
         return True
 
     def _make(self, message: wire.Message) -> None:
@@ -267,7 +262,7 @@ class ZygoteServer:
         limits["supervisor_fd"] = -1
         limits["mounts"] = None
         try:
-            limits["mounts"] = self._overlays.new(limits["layer"])
+            limits["mounts"] = self._new_mounts(limits["layer"])
             if seccomp.LOCAL in self._config["profiles"]:
                 limits["supervisor_fd"] = self._fork_supervisor()
             if limits["prefork"] is None:
@@ -275,17 +270,12 @@ class ZygoteServer:
             else:
                 self._fork_with_preforked(sock, message.fds[1], limits)
         except OSError as error:
-            self._overlays.close(limits["layer"])
             wire.send_failure(sock, error)
         if limits["mounts"] is not None:
             limits["mounts"].close()
         sock.close()
         _close(message.fds[1:])
         _close([fd for fd in (cgroup, limits["supervisor_fd"]) if fd >= 0])
-
-    def _forget_names(self, number: int) -> None:
-        done = self._overlays.forget_names(number)
-        wire.send(self._control, wire.FORGET_NAMES + b" %d %d" % (number, done))
 
     def _fork_supervisor(self) -> int:
         """Fork the supervisor of a sandbox's local sockets; return the descriptor that reaches it.
@@ -306,7 +296,6 @@ class ZygoteServer:
         with self._new_table():
             sandbox = self._fork(sock, limits["cgroup"], lambda: self._sandbox(sock, limits))
         self._sandboxes[sandbox] = limits["temporary"]
-        self._layers[sandbox] = limits["layer"]
 
     def _fork_with_preforked(self, sock: _socket.socket, jobs: int, limits: Fields) -> None:
         """Fork a sandbox in a new PID namespace, and a prefork server that forks into it."""
@@ -322,7 +311,6 @@ class ZygoteServer:
         os.close(held)
         control.close()
         self._sandboxes[sandbox] = None
-        self._layers[sandbox] = limits["layer"]
         pid = self._fork(end, limits["cgroup"], lambda: self._prefork(end, jobs, table, limits))
         self._prefork_servers[alive_fd] = pid
         self._poll.register(alive_fd, 0)  # no events: POLLHUP is always reported, poll(2)
@@ -365,6 +353,15 @@ class ZygoteServer:
             # Its prefork server may have changed or used up one of its limits. The call is lost,
             # but confinement has not failed.
             return
+
+    def _new_mounts(self, number: int) -> LayerMounts | None:
+        """Make the overlay of a sandbox, if it has one, and tell the host."""
+        mounts = self._overlays.new(number)
+        if mounts is not None:
+            configuration = mounts.configuration()
+            wire.send(self._control, wire.LAYER + b" %d" % number, (configuration,))
+            os.close(configuration)
+        return mounts
 
     def _mounts(self, limits: Fields) -> tuple[int, ...]:
         return (*limits["mounts"].fds, self._overlays.lower) if limits["mounts"] else ()

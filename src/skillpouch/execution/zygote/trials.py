@@ -304,11 +304,26 @@ def try_overlay(user: bool, layers: str, given: int) -> int:
 
     `given` is the opened folder `layers`, in which the real ones will be.
     """
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
+    trial = begin("overlay", lambda: _try_overlay_in(theirs, user, layers, given))
+    theirs.close()
+    message = wire.receive(ours)
+    if message is not None:
+        # Here, in the place of the host, which is outside of the namespaces, too.
+        kernel.forget_names(message.fds[0])
+        wire.send(ours, wire.READY)
+    _, value, *why = finish(*trial).split(" ", 2)
+    if value == "0":
+        raise OSError(errno.EPERM, why[0] if why else "denies nothing")
+    return int(value)
+
+
+def _try_overlay_in(line: _socket.socket, user: bool, layers: str, given: int) -> int:
     namespaces.leave(user, "none")
-    return _in_child(lambda: _try_layer(user, layers, given))
+    return _in_child(lambda: _try_layer(line, user, layers, given))
 
 
-def _try_layer(user: bool, layers: str, given: int) -> int:
+def _try_layer(line: _socket.socket, user: bool, layers: str, given: int) -> int:
     granted = [(layers, "write", given)]
     namespaces.enter_new_root(_GRANTED, granted, {}, {layers: overlay.LAYERS})
     lower, layer = (overlay.LAYERS + "/trial" + name for name in ("-lower", ""))
@@ -328,7 +343,8 @@ def _try_layer(user: bool, layers: str, given: int) -> int:
     os.rename(layer + "/upper/changed", layer + "/changed")
     os.unlink(layer + "/upper/deleted")
     _write(lower + "/deleted", "again")
-    kernel.forget_names(tree)
+    wire.send(line, wire.READY, (kernel.configuration_of(tree),))
+    wire.receive(line)
     _must_be(_read(_SEEN_AT + "/changed") + _read(_SEEN_AT + "/deleted") == "beforeagain")
     return 1
 

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 # Host to zygote.
-CONFIGURE, NEW_SANDBOX, FORGET_NAMES = b"C", b"S", b"D"
+CONFIGURE, NEW_SANDBOX = b"C", b"S"
 # Host to sandbox; RUN also to the child of a prefork server.
 RUN, TERMINATE, KILL = b"R", b"T", b"K"
 # Host to prefork server; sandbox to prefork server.
 PREPARE, NEXT = b"P", b"G"
+# Zygote to host: a layer is mounted.
+LAYER = b"D"
 # Back to the host; those of a prefork server come through its sandbox.
 READY, FAILED, ENDED, NOT_STARTED, INELIGIBLE, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
 
