@@ -221,7 +221,7 @@ def test_discarded_changes_are_gone(bench: Bench) -> None:
 
     assert bench.store.get("1").state == "discarded"
     assert not (bench.store.directory / "1/upper").exists()
-    with pytest.raises(ChangeStateError, match="it is discarded"):
+    with pytest.raises(ChangeStateError, match="it was discarded"):
         kept.apply()
 
 

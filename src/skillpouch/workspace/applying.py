@@ -84,7 +84,11 @@ class Applier:
         run.dirty = [number for number in run.touches if self._is_dirty(number, forward)]
         if todo and mount_of(self._call.root) != mount_of(self._workspace.root):
             run.stage, run.hold = "in", f"{_HOLD}{self._id}"
+            status = os.fstat(self._workspace.root)
+            run.times = [status.st_atime_ns, status.st_mtime_ns]
         sync = any(sides_of(swaps[n], forward)[0] is not None for n in todo)
+        with suppress(FileNotFoundError):  # a crash may have left it behind a run that was finished
+            os.unlink(PROGRESS, dir_fd=self._call.root)
         self._write(run, sync=sync)
         self._go_on(run, again=False)
 
@@ -96,24 +100,24 @@ class Applier:
         run = Run(**json.loads(data))
         if run.stage == "in":
             self._drop(run)
-            self._forget_run()
+            self.finish()
             return None
         self._read_log(run)
         self._go_on(run, again=True)
         return run.forward
 
     def _go_on(self, run: Run, *, again: bool) -> None:
-        if not run.forward:
-            self._touch_all(run, folders=False, again=again)
         try:
-            if run.hold:
+            if run.hold and run.stage != "done":
                 self._open_hold(run)
             if run.stage == "in":
                 self._copy_in(run)
+            if not run.forward and run.stage == "swap":
+                self._touch_all(run, folders=False, again=again)
             if run.stage == "swap":
                 self._swap_all(run, again=again)
             if run.stage == "out":
-                self._copy_out()
+                self._copy_out(run)
         except OSError:
             self._take_back(run)
             raise
@@ -124,16 +128,16 @@ class Applier:
             self._touch_all(run, folders=False, again=again)
         self._touch_all(run, folders=True, again=again)
         write_file(self._call.root, PLAN, self._plan.to_json())
-        self._forget_run()
+
+    def finish(self) -> None:
+        """Forget the run: whoever began it has recorded how it ended."""
+        for name in (RUN, PROGRESS):
+            with suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self._call.root)
 
     def _write(self, run: Run, *, sync: bool = True) -> None:
         write_file(self._call.root, PLAN, self._plan.to_json(), sync=sync)
         write_file(self._call.root, RUN, run.to_json(), sync=sync)
-
-    def _forget_run(self) -> None:
-        for name in (RUN, PROGRESS):
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=self._call.root)
 
     def _swap_all(self, run: Run, *, again: bool) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -312,7 +316,7 @@ class Applier:
         self._close_hold()
         self._drop(run)
         write_file(self._call.root, PLAN, self._plan.to_json())
-        self._forget_run()
+        self.finish()
 
     # A workspace on another file system.
 
@@ -333,6 +337,7 @@ class Applier:
     def _drop(self, run: Run) -> None:
         if run.hold:
             remove_tree(run.hold, within=self._workspace.root)
+            os.utime(name_of(self._workspace.root), ns=(run.times[0], run.times[1]))
 
     def _copy_in(self, run: Run) -> None:
         copier, made = Copier(), set[str]()
@@ -377,7 +382,7 @@ class Applier:
                 else:
                     other.before = identity_of(status)
 
-    def _copy_out(self) -> None:
+    def _copy_out(self, run: Run) -> None:
         copier, kept = Copier(), list[str]()
         try:
             for slot in self._names:
@@ -396,6 +401,8 @@ class Applier:
             self._discard_slot(folder, name)
             if slot in kept:
                 os.rename(f"{name}{_ASIDE}", name, src_dir_fd=folder, dst_dir_fd=folder)
+        run.stage = "done"
+        self._write(run)
 
     @staticmethod
     def _discard_slot(folder: int, name: str) -> None:

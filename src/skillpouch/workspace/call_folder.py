@@ -106,6 +106,7 @@ class Run:
     dirty: list[int] = field(default_factory=list)  # folders whose times are somebody else's
     stage: str = "swap"  # "in": copying into the workspace; "out": copying what it displaced
     hold: str = ""  # the folder in the workspace that stands for slots on another file system
+    times: list[int] = field(default_factory=list)  # of the workspace, before that folder was made
 
     def to_json(self) -> bytes:
         return json.dumps({name: getattr(self, name) for name in self.__slots__}).encode()

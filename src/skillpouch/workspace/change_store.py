@@ -209,7 +209,8 @@ class ChangeStore:
                 remove_tree(folder)
                 marker.unlink(missing_ok=True)
                 return
-            with suppress(OSError, ChangesError):  # its workspace is not there: the next time
+            # Its workspace is not there, or a file of it is damaged: others must not suffer.
+            with suppress(OSError, ChangesError, UnknownCallError, ValueError, LookupError):
                 self._kept(folder, facts).recover()
         finally:
             os.close(lock)

@@ -178,13 +178,13 @@ def opened_tree(place: tuple[int, str]) -> Iterator[FolderTree]:
         os.close(root)
 
 
-def attributes_of(path: str | int) -> dict[str, str]:
-    """Return the extended attributes of a file, without those of an overlay."""
+def attributes_of(path: str | int, *, marks: bool = False) -> dict[str, str]:
+    """Return the extended attributes of a file; those of an overlay only with `marks`."""
     if not hasattr(os, "listxattr"):  # only Linux has it
         return {}
     try:
         names = os.listxattr(path)
-        kept = [name for name in names if not name.startswith(OVERLAY_ATTRIBUTES)]
+        kept = [name for name in names if marks or not name.startswith(OVERLAY_ATTRIBUTES)]
         return {name: os.getxattr(path, name).hex() for name in kept}
     except OSError as error:
         if error.errno in (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.ENODATA, errno.ELOOP):
@@ -192,7 +192,7 @@ def attributes_of(path: str | int) -> dict[str, str]:
         raise
 
 
-def metadata_of(status: os.stat_result, path: str | int) -> Metadata:
+def metadata_of(status: os.stat_result, path: str | int, *, marks: bool = False) -> Metadata:
     """Return the metadata of a file: `path` is its descriptor, or the name of one in /proc."""
     link = stat.S_ISLNK(status.st_mode)
     return Metadata(
@@ -201,7 +201,7 @@ def metadata_of(status: os.stat_result, path: str | int) -> Metadata:
         status.st_gid,
         status.st_atime_ns,
         status.st_mtime_ns,
-        {} if link else attributes_of(path),
+        {} if link else attributes_of(path, marks=marks),
     )
 
 
@@ -400,7 +400,8 @@ class Copier:
                     _copy_range(read, written, start, end)
                 os.ftruncate(written, status.st_size)
                 fresh = metadata_of(os.fstat(written), written)
-                set_metadata(name_of(written), fresh, metadata_of(status, read))
+                wanted = metadata_of(status, read, marks=self._marks)
+                set_metadata(name_of(written), fresh, wanted)
             finally:
                 os.close(written)
         finally:
@@ -419,7 +420,7 @@ class Copier:
                 held = new.folder(path)
                 fresh = metadata_of(os.fstat(held), name_of(held))
                 read = old.folder(path)
-                wanted = metadata_of(os.fstat(read), name_of(read))
+                wanted = metadata_of(os.fstat(read), name_of(read), marks=self._marks)
                 set_metadata(name_of(held), fresh, wanted)
 
     def _copy_folder(self, old: FolderTree, new: FolderTree, path: str) -> list[str]:

@@ -316,9 +316,11 @@ class KeptCall:
             write_file(call.root, FACTS, json.dumps(values).encode())
 
     def _settle(self, state: KeptState, **more: Any) -> None:
-        now = time.time_ns()
-        self._write(replace(self._facts, state=state, settled_ns=now, **more))
+        self._write_state(state, **more)
         self._unmark()
+
+    def _write_state(self, state: KeptState, **more: Any) -> None:
+        self._write(replace(self._facts, state=state, settled_ns=time.time_ns(), **more))
 
     def _plan(self) -> ChangePlan:
         if self._known_plan is None:
@@ -374,7 +376,9 @@ class KeptCall:
         done: KeptState = "staged" if is_left and self.state != "undone" else "applied"
         some = any(swap.done for swap in plan.swaps)
         undone: KeptState = "applied" if only is not None and some else "undone"
-        self._settle(done if forward else undone)
+        self._write_state(done if forward else undone)
+        applier.finish()
+        self._unmark()
         return [*dirty, *applier.conflicts]
 
     def _outcome(
@@ -436,6 +440,8 @@ class KeptCall:
         if (self._folder / "past" / COPY_LIST).exists():
             self._compare()  # it wrote directly: what it did until then can be undone
             return
+        for each in layers.glob("*.new"):  # a copy that is not complete
+            remove_tree(each)
         if not layers.exists() or not any(layers.iterdir()):
             self._forget()
             return
@@ -447,9 +453,11 @@ class KeptCall:
         if not (self._folder / RUN).exists():
             return
         with self._opened() as (call, workspace), lock_workspace(self._folder.parent, workspace):
-            forward = Applier(call, workspace, self._plan(), self.id).repair()
-        if forward is not None:
-            self._settle("applied" if forward else "undone")
+            applier = Applier(call, workspace, self._plan(), self.id)
+            forward = applier.repair()
+            if forward is not None:
+                self._write_state("applied" if forward else "undone")
+                applier.finish()
 
     def _open_side(self, change: FileChange, *, new: bool) -> BinaryIO | None:
         plan = self._plan()

@@ -20,6 +20,10 @@ from skillpouch.workspace.layer_reading import (
     LayerEntry,
     LayerReader,
     RenameCandidates,
+    all_below,
+    is_merged,
+    is_pipe,
+    is_plain,
     names_of,
 )
 
@@ -57,13 +61,13 @@ class LayerPlanner:
     def run(self) -> None:
         """Read the layer, and add its steps and changes to the plan."""
         root = self._reader.read()
-        self._entries = list(_all_below(root))
+        self._entries = list(all_below(root))
         self._find_moved()
         self._find_gone()
         self._find_renamed()
         self._find_anchors()
         for entry in reversed(self._entries):
-            entry.plain = _is_plain(entry)
+            entry.plain = is_plain(entry)
         self._emit(root)
         self._change_other_names()
         self._join()
@@ -73,7 +77,7 @@ class LayerPlanner:
 
     def _conflict(self, entry: LayerEntry, reason: str) -> None:
         self._plan.conflict(entry.path, reason)
-        for each in (entry, *_all_below(entry)):
+        for each in (entry, *all_below(entry)):
             each.excluded = True
 
     def _find_moved(self) -> None:
@@ -97,13 +101,13 @@ class LayerPlanner:
             reason = self._cannot(entry)
             if reason:
                 self._conflict(entry, reason)
-            elif entry.low is None or entry.low in self._moved or _is_merged(entry):
+            elif entry.low is None or entry.low in self._moved or is_merged(entry):
                 continue
             elif entry.occupant is not None:
                 self._displace(entry, entry.low, entry.occupant)
 
     def _cannot(self, entry: LayerEntry) -> str:
-        if entry.kind == "special" and not _is_pipe(entry.status):
+        if entry.kind == "special" and not is_pipe(entry.status):
             return _DEVICE
         if entry.kind != "folder" and self._is_claimed(entry.path):
             return "another program of the same call changed it, too"
@@ -252,7 +256,7 @@ class LayerPlanner:
         return swap
 
     def _emit_folder(self, entry: LayerEntry) -> None:
-        if _is_merged(entry):
+        if is_merged(entry):
             return
         if entry.source is not None:
             status = self._lower.status(entry.source)
@@ -261,7 +265,7 @@ class LayerPlanner:
             self._add(entry, "renamed", old_path=entry.source)
         elif entry.plain:
             self._swap(entry, entry.slot, entry.status)
-            for each in (entry, *_all_below(entry)):
+            for each in (entry, *all_below(entry)):
                 self._list_new(each)
         else:
             slot = self._slot("new")
@@ -331,6 +335,25 @@ class LayerPlanner:
                 )
             )
             self._add(entry, "changed", status, path=path)
+            self._keep_times(low.rpartition("/")[0], path.rpartition("/")[0], places)
+
+    def _keep_times(self, low: str, path: str, places: dict[str, LayerEntry]) -> None:
+        """Keep the times of a folder of the workspace that the layer does not have."""
+        if not path or path in places:
+            return
+        with self._lower.opened(low, PATH_ONLY) as held:
+            status = os.fstat(held)
+            kept = metadata_of(status, name_of(held))
+        self._plan.touches.append(
+            Touch(
+                old_path=low,
+                path=path,
+                inode=status.st_ino,
+                is_folder=True,
+                before=kept,
+                after=kept,
+            )
+        )
 
     def _target_of(self, low: str) -> str:
         """Return where a lower file is after all steps; "" for one that is taken away."""
@@ -390,7 +413,7 @@ class LayerPlanner:
                     after=after,
                 )
                 self._plan.touches.append(touch)
-            if entry.source is not None and _differ(before, after) and _is_merged(entry):
+            if entry.source is not None and _differ(before, after) and is_merged(entry):
                 self._add(entry, "mode", entry.occupant)
 
     @staticmethod
@@ -466,29 +489,3 @@ class LayerPlanner:
 
 def _differ(one: Metadata, other: Metadata) -> bool:
     return one[:3] != other[:3] or one.attributes != other.attributes
-
-
-def _is_merged(entry: LayerEntry) -> bool:
-    return entry.kind == "folder" and entry.source is not None and entry.source == entry.low
-
-
-def _is_pipe(status: os.stat_result) -> bool:
-    return stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
-
-
-def _is_plain(entry: LayerEntry) -> bool:
-    """Tell whether an entry can be renamed into the workspace with everything in it."""
-    if entry.excluded or entry.anchor or entry.kind == "whiteout":
-        return False
-    if entry.kind != "folder":
-        return not (entry.moved_from and entry.same)
-    return entry.source is None and all(each.plain for each in entry.children)
-
-
-def _all_below(entry: LayerEntry) -> Iterator[LayerEntry]:
-    """Yield all entries below one, folders before what is in them."""
-    todo = list(reversed(entry.children))
-    while todo:
-        each = todo.pop()
-        yield each
-        todo += reversed(each.children)

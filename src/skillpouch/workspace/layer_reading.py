@@ -374,3 +374,31 @@ def remove_marks(path: str, status: os.stat_result) -> None:
         os.removexattr(path, name, follow_symlinks=not is_link)
     if locked:
         os.chmod(path, stat.S_IMODE(status.st_mode))
+
+
+def is_merged(entry: LayerEntry) -> bool:
+    """Tell whether a folder shows what the lower one has under the same name, too."""
+    return entry.kind == "folder" and entry.source is not None and entry.source == entry.low
+
+
+def is_pipe(status: os.stat_result) -> bool:
+    """Tell whether a file that is neither regular nor a link can be brought into a workspace."""
+    return stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
+
+
+def is_plain(entry: LayerEntry) -> bool:
+    """Tell whether an entry can be renamed into the workspace with everything in it."""
+    if entry.excluded or entry.anchor or entry.kind == "whiteout":
+        return False
+    if entry.kind != "folder":
+        return not (entry.moved_from and entry.same)
+    return entry.source is None and all(each.plain for each in entry.children)
+
+
+def all_below(entry: LayerEntry) -> Iterator[LayerEntry]:
+    """Yield all entries below one, folders before what is in them."""
+    todo = list(reversed(entry.children))
+    while todo:
+        each = todo.pop()
+        yield each
+        todo += reversed(each.children)

@@ -210,9 +210,18 @@ class CopyComparison:
             status = self._workspace.status(path)
             swap.after = identity_of(status) if status is not None else None
             if old is None and new.names > 1 and not new.is_folder:
-                swap.link = self._kept.get(new.inode, "")
+                self._link(swap, self._kept.get(new.inode, ""))
         self._swapped[path] = swap
         self._plan.swaps.append(swap)
+
+    def _link(self, swap: Swap, path: str) -> None:
+        """Let a step make another name of a file, which then has the old metadata."""
+        if path and swap.after is not None:
+            was = self._before[path]
+            inode, size = swap.after[0], was.size
+            owner = was.metadata.owner, was.metadata.group
+            swap.link = path
+            swap.after = (inode, was.mode, *owner, size, was.metadata.mtime_ns)
 
     def _touch(self, same: set[str]) -> None:
         inside = {path.rpartition("/")[0] for path in self._swapped}
