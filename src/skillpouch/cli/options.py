@@ -16,6 +16,7 @@ from skillpouch.errors import (
 )
 from skillpouch.manager import SkillManager
 
+UNDO_TOOLS = "Let models undo calls, and see what they changed."
 DEFINE_TOOLS = "Allow define_tool and remove_tool, which make tools and save them as skills."
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])

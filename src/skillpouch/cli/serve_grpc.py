@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from skillpouch.cli.options import DEFINE_TOOLS, common_options
+from skillpouch.cli.options import DEFINE_TOOLS, UNDO_TOOLS, common_options
 from skillpouch.cli.serve_command import LogFormat, log_to_stderr, said_limits
 from skillpouch.manager import SkillManager
 from skillpouch.servers.addresses import parse_address
@@ -35,6 +35,7 @@ _OPTIONS = (
     click.option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics here."),
     click.option("--builtin", is_flag=True, help="Serve Skillpouch's own tools, too: bash, read …"),
     click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS),
+    click.option("--undo-tools", is_flag=True, help=UNDO_TOOLS),
     click.option(
         "--workspace",
         type=_FOLDER,
@@ -70,6 +71,7 @@ def command(**said: Any) -> None:
         workspace=said["workspace"],
         builtins=said["builtin"],
         define_tools=said["define_tools"],
+        undo_tools=said["undo_tools"],
     )
     server, settings = _server(manager, said)
 
@@ -92,5 +94,6 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "tuple[GrpcServer, G
         metrics=parse_address(said["metrics"]) if said["metrics"] else None,
     )
     limits = GrpcLimits(**said_limits(said))
-    sessions = SessionManager(manager, builtins=said["builtin"], define_tools=said["define_tools"])
+    names = {"builtins": "builtin", "define_tools": "define_tools", "undo_tools": "undo_tools"}
+    sessions = SessionManager(manager, **{name: said[option] for name, option in names.items()})
     return GrpcServer(manager, sessions=sessions, limits=limits), settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from skillpouch.cli.options import DEFINE_TOOLS, common_options
+from skillpouch.cli.options import DEFINE_TOOLS, UNDO_TOOLS, common_options
 from skillpouch.cli.output import print_json
 from skillpouch.cli.serve_command import LogFormat, log_to_stderr, said_limits
 from skillpouch.manager import SkillManager
@@ -37,6 +37,7 @@ _HTTP_OPTIONS = (
 _TOOL_OPTIONS = (
     click.option("--builtin", is_flag=True, help="Serve Skillpouch's own tools, too: bash, read …"),
     click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS),
+    click.option("--undo-tools", is_flag=True, help=UNDO_TOOLS),
     click.option("--script-tool", is_flag=True, help="Add one tool: a bash script over all tools."),
     click.option("--only-script-tool", is_flag=True, help="Serve that tool and no other."),
     click.option("--no-mcp", is_flag=True, help="Do not join the servers in your mcp.toml."),
@@ -80,6 +81,7 @@ def command(**said: Any) -> None:
         workspace=said["workspace"],
         builtins=said["builtin"],
         define_tools=said["define_tools"],
+        undo_tools=said["undo_tools"],
     )
     _serve(manager, said)
 

@@ -204,6 +204,26 @@ async def test_how_a_call_wrote_and_exactly_what_it_changed_is_for_the_client(
     assert (workspace / "gone.txt").read_text() == "gone"
 
 
+@pytest.mark.promise("undo-5")
+async def test_a_model_undoes_a_call_only_where_the_owner_serves_the_tool_for_it(
+    new_manager: NewManager, write_skill: WriteSkill, workspace: Path
+) -> None:
+    write_skill("changes", files={"scripts/go.sh": "rm gone.txt\n"})
+    (workspace / "gone.txt").write_text("gone")
+
+    async with listening(McpServer(new_manager(writes="undoable"))) as url, Client(url) as client:
+        await client.call_tool("changes__go", {})
+        without = [tool.name for tool in (await client.list_tools()).tools]
+    manager = new_manager(writes="undoable", undo_tools=True)
+    async with listening(McpServer(manager)) as url, Client(url) as client:
+        having = [tool.name for tool in (await client.list_tools()).tools]
+        result = await client.call_tool("skillpouch__undo", {})
+
+    assert {*having} - {*without} == {"skillpouch__undo", "skillpouch__diff"}
+    assert "undid call 1 of changes.go: 1 change" in text_of(result)
+    assert (workspace / "gone.txt").read_text() == "gone"
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_file_that_a_call_made_is_a_link_that_can_be_read(
     new_manager: NewManager, era: Era
