@@ -532,3 +532,27 @@ def test_however_calls_write_what_they_changed_is_applied_and_undone_at_once(
     executor.undo("90")
 
     assert (applied, texts(workspace)) == (AFTER, BEFORE)
+
+
+def test_without_a_journal_an_undo_has_an_id_of_its_own(workspace: Path) -> None:
+    executor = ToolExecutor([], workspace=workspace, journal=False)
+    keep(workspace, CHANGES, call_id="90")
+
+    undone = executor.undo("90")
+    executor.undo(undone)
+
+    assert undone.call_id not in ("", "90")
+    assert texts(workspace) == AFTER
+
+
+def test_a_journal_that_begins_anew_does_not_keep_a_call_from_being_undone(
+    executor: ToolExecutor, workspace: Path
+) -> None:
+    keep(workspace, CHANGES, call_id="1")  # as the undo itself is numbered
+
+    undone = executor.undo("1")
+    restored = texts(workspace)
+    executor.undo(undone)
+
+    assert (restored, texts(workspace)) == (BEFORE, AFTER)
+    assert entries()[0].call_id == undone.call_id != "1"
