@@ -1,5 +1,6 @@
 """ToolExecutor: finds, checks, authorizes, runs and records a call; every entry point ends here."""
 
+import asyncio
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -33,6 +34,7 @@ from skillpouch.errors import (
     SkillpouchError,
     WorkspaceError,
 )
+from skillpouch.execution.zygote_client import why_no_layer
 from skillpouch.journal.journal import Journal, user_journal
 from skillpouch.journal.recording import Recorder
 from skillpouch.journal.telemetry import Telemetry
@@ -69,7 +71,7 @@ if TYPE_CHECKING:
     from skillpouch.policy.settling import Settler
 
 _ROOM_SECONDS = 5.0
-_USUAL: Writes = "direct"
+_USUAL: Writes = "undoable"  # if nobody chose, and a layer can be had
 # Parts of every message from which a note to a call that ended well is made.
 _LACKING = (
     *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
@@ -241,11 +243,9 @@ class ToolExecutor(Shared, ChangeMethods):
         call.record.started_ns = time.time_ns()
         if call.writes == "staged":
             in_force.settler.refuse_while_staged(call)
-        in_force.check_room()
+        await in_force.check_room()
         why = call.lacks_layer
         if why is None:
-            from skillpouch.execution.zygote_client import why_no_layer
-
             why = await why_no_layer(call.terms.workspace)
         if why and call.writes_chosen:
             return await in_force.settler.run_copied(call, self._run, why)
@@ -396,14 +396,13 @@ class _InForce:
             return "direct", False
         return self.policy.writes_of(tool, self._controls.writes, asked, _USUAL)
 
-    def check_room(self) -> None:
+    async def check_room(self) -> None:
         """Refuse a call whose changes could not be kept; looked at every few seconds."""
-        now = time.monotonic()
-        if now > self._room_until:
+        if time.monotonic() > self._room_until:
             from skillpouch.policy.settling import check_room
 
-            check_room()
-            self._room_until = now + _ROOM_SECONDS
+            await asyncio.to_thread(check_room)
+            self._room_until = time.monotonic() + _ROOM_SECONDS
 
     @cached_property
     def settler(self) -> "Settler":

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
@@ -17,7 +18,7 @@ from skillpouch.policy import Answer, ChangeConditions, LimitRule, Question, Rul
 from skillpouch.policy.settling import StagedChangesError, WritesUnavailableError, share_gone
 from skillpouch.results import ToolResult
 from skillpouch.trust.grants import Grants
-from skillpouch.workspace.change_store import ChangeStore
+from skillpouch.workspace.change_store import ChangeStore, StoreFullError
 from tests.conftest import WriteSkill
 
 OVERLAY = getattr(probe(), "overlay", "")
@@ -65,6 +66,16 @@ def manager_of(write_skill: WriteSkill, workspace: Path) -> MakeManager:
 
 def call(manager: SkillManager, tool: str, *words: Any, **options: Any) -> ToolResult:
     return manager.executor.execute_sync(tool, *words, **options)
+
+
+def started(manager: SkillManager, tool: str) -> tuple["asyncio.Task[ToolResult]", asyncio.Event]:
+    """Start a call; the event is set when it prints something."""
+    loop, ready = asyncio.get_running_loop(), asyncio.Event()
+
+    def hear(_stream: str, _data: bytes) -> None:
+        loop.call_soon_threadsafe(ready.set)
+
+    return asyncio.create_task(manager.executor.execute(tool, on_output=hear)), ready
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -187,13 +198,18 @@ def test_secrets_are_redacted_from_the_diff_that_is_shown(
     front = "name: demo\ndescription: x\nmetadata: {skillpouch: {secrets: [API_KEY]}}\n"
     root = write_skill(files=SCRIPTS, front=front).parent
     asked: list[Question] = []
+
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return True
+
     manager = SkillManager(
         root,
         workspace=workspace,
         cache=False,
         writes="undoable",
         secrets=lambda _session, _name: "hunter2-and-more",
-        approver=lambda question: not asked.append(question),
+        approver=approve,
     )
     Grants().grant(manager.get_skill("demo"), [Need(kind="secret", value="API_KEY")], by="user")
 
@@ -269,13 +285,7 @@ def test_the_changes_of_a_call_that_timed_out_are_settled(
 async def test_the_changes_of_a_cancelled_call_are_settled(
     manager_of: MakeManager, workspace: Path, writes: Any, state: str
 ) -> None:
-    manager, ready = manager_of(writes=writes), asyncio.Event()
-    loop = asyncio.get_running_loop()
-    running = asyncio.create_task(
-        manager.executor.execute(
-            "demo.hang", on_output=lambda *_: loop.call_soon_threadsafe(ready.set)
-        )
-    )
+    running, ready = started(manager_of(writes=writes), "demo.hang")
     await ready.wait()
     running.cancel()
 
@@ -289,14 +299,8 @@ async def test_the_changes_of_a_cancelled_call_are_settled(
 async def test_a_file_that_changed_meanwhile_is_named_and_left_alone(
     manager_of: MakeManager, workspace: Path
 ) -> None:
-    manager, ready = manager_of(), asyncio.Event()
     (workspace / "both.txt").write_text("before\n")
-    loop = asyncio.get_running_loop()
-    running = asyncio.create_task(
-        manager.executor.execute(
-            "demo.wait", on_output=lambda *_: loop.call_soon_threadsafe(ready.set)
-        )
-    )
+    running, ready = started(manager_of(), "demo.wait")
     await ready.wait()
     (workspace / "both.txt").write_text("theirs\n")
     (workspace / "go").touch()
@@ -377,6 +381,19 @@ def test_a_workspace_that_is_too_large_to_copy_refuses_the_call(
 
     with pytest.raises(WritesUnavailableError, match="it runs unconfined; and "):
         call(manager_of(sandbox="off"), "demo.make")
+
+    assert not (workspace / "made.txt").exists()
+
+
+@pytest.mark.promise("writes-3")
+def test_a_call_whose_changes_could_not_be_kept_does_not_start(
+    manager_of: MakeManager, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = os.statvfs_result((4096, 4096, 10_000_000, 10, 10, 9, 9, 9, 0, 255))
+    monkeypatch.setattr(os, "statvfs", lambda _: full)
+
+    with pytest.raises(StoreFullError, match="nearly full"):
+        call(manager_of(), "demo.make")
 
     assert not (workspace / "made.txt").exists()
 

@@ -36,7 +36,7 @@ from skillpouch.policy.toml import (
     parse_toml,
     shown,
 )
-from skillpouch.results import FileChange
+from skillpouch.results import FileChange, WorkspaceChange
 from skillpouch.tools import Effect
 from skillpouch.untrusted_files import CannotReadError, read_whole
 
@@ -254,22 +254,22 @@ def _share(table: Table) -> float:
 
 
 def _one_change(table: Table, path: str, change: str) -> FileChange:
-    sizes = {}
-    for key in ("size", "size_before"):
-        value = table.take(key)
-        is_size = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        if value is not None and not is_size:
-            table.wrong(key, f"must be a whole number, not {shown(value)}")
-        sizes[key] = value if is_size else 0
-    executable = table.take_flag("executable")
-    old = table.take_text("old_path")
     return FileChange(
         path=path,
-        change=change,  # type: ignore[arg-type]  # one of the choices
-        old_path=old,
-        executable=executable,
-        **sizes,
+        change=cast("WorkspaceChange", change),  # one of the choices
+        old_path=table.take_text("old_path"),
+        executable=table.take_flag("executable"),
+        size=_size(table, "size"),
+        size_before=_size(table, "size_before"),
     )
+
+
+def _size(table: Table, key: str) -> int:
+    value = table.take(key)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value or 0
+    table.wrong(key, f"must be a whole number, not {shown(value)}")
+    return 0
 
 
 def _needs(table: Table) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ def take_way(table: Table, *, lower_only: bool) -> Writes | None:
         if value == WAYS[0] and lower_only:
             table.misplaced("writes", "only your own policy.toml can let calls write directly")
             return None
-        return cast("Writes | None", value)
+        return value
     table.wrong("writes", f"is {shown(value)}: use {', '.join(map(repr, WAYS))}")
     return None
 

@@ -13,6 +13,9 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from secrets import token_hex
 from typing import BinaryIO, TypeVar
 
 from skillpouch.calls import Settled, ToolCall
@@ -70,17 +73,22 @@ class StagedChangesError(CallDeniedError):
 def check_room() -> None:
     """Raise StoreFullError if there is no room to keep what a call changes.
 
-    The store looks closely; a look at the disk tells that most calls need not ask it.
+    The store also removes what is too old. Before anything was ever kept, a look at the disk is
+    enough.
     """
     directory = state_directory()
     if directory is None:
         return
+    if (directory / "changes").exists() or _has_little_room(directory):
+        ChangeStore().check_room()
+
+
+def _has_little_room(directory: Path) -> bool:
     try:
         disk = os.statvfs(directory)
     except OSError:  # it is made when something is first kept
-        return
-    if disk.f_bavail * disk.f_frsize < _LITTLE_ROOM:
-        ChangeStore().check_room()
+        return False
+    return disk.f_bavail * disk.f_frsize < _LITTLE_ROOM
 
 
 class Settler:
@@ -124,7 +132,7 @@ class Settler:
     async def settle(self, call: ToolCall, *, may_ask: bool = True) -> Settled:
         """Settle the layers of a call that has ended, whatever its outcome."""
         kept, facts, decision = await _to_its_end(lambda: self._judged(call))
-        if not facts.changes:
+        if kept is None:
             return Settled()
         try:
             if decision.verdict == "ask" and may_ask:
@@ -171,26 +179,30 @@ class Settler:
         if decision.verdict == "ask":
             decision = await self._asked(call, kept, facts, decision)
         if decision.verdict != "allow":
-            await _to_its_end(lambda: kept.undo() and None)
+            await _to_its_end(kept.undo)
             return _settled(kept, facts, "refused", reasons=decision.reasons)
         return _settled(kept, facts, "applied")
 
     def _begun(self, call: ToolCall) -> KeptCall:
-        return self.store.begin(
-            call.id,
-            call.terms.workspace,
+        begin = partial(
+            self.store.begin,
+            workspace=call.terms.workspace,
             tool=call.tool.id,
             session=self._session,
             started_ns=call.record.started_ns,
         )
+        try:
+            return begin(call.id)
+        except FileExistsError:  # a number of another journal, or of one that was removed
+            return begin(f"{call.id}-{token_hex(4)}")
 
-    def _judged(self, call: ToolCall) -> tuple[KeptCall, ChangeFacts, Decision]:
+    def _judged(self, call: ToolCall) -> tuple[KeptCall | None, ChangeFacts, Decision]:
         kept = self._begun(call)
         kept.take(*call.layers)
-        facts = _facts(call, kept)
-        if not facts.changes:
+        if kept.is_empty:
             kept.discard()
-            return kept, facts, Decision(verdict="allow", reasons=())
+            return None, ChangeFacts(), Decision(verdict="allow", reasons=())
+        facts = _facts(call, kept)
         return kept, facts, self._authorizer.judge_changes(call, facts)
 
     async def _asked(
