@@ -1,6 +1,7 @@
 """ToolExecutor: finds, checks, authorizes, runs and records a call; every entry point ends here."""
 
 import asyncio
+import logging
 import os
 import time
 from collections.abc import Iterable, Mapping
@@ -70,6 +71,7 @@ from skillpouch.workspace.workspace import check_workspace
 if TYPE_CHECKING:
     from skillpouch.policy.settling import Settler
 
+_log = logging.getLogger(__name__)
 _ROOM_SECONDS = 5.0
 _USUAL: Writes = "undoable"  # if nobody chose, and a layer can be had
 # Parts of every message from which a note to a call that ended well is made.
@@ -256,7 +258,7 @@ class ToolExecutor(Shared, ChangeMethods):
             result = await self._run(call)
         except BaseException:
             if call.layers:
-                await in_force.settler.settle(call, may_ask=False)
+                await in_force.settle_quietly(call)
             raise
         return await in_force.settled(result, call) if call.layers else result.wrote(call.writes)
 
@@ -415,11 +417,21 @@ class _InForce:
         """Settle what a part of a call changed that outlived it; nobody is there to be asked."""
         return await self.settler.settle(call, may_ask=False)
 
+    async def settle_quietly(self, call: ToolCall) -> None:
+        """Settle what a call changed that raises: its own error matters more than this one."""
+        try:
+            await self.settle(call)
+        except SkillpouchError as error:  # its workspace may be gone, with the session
+            _log.warning("the changes of %s are lost: %s", call.tool.id, error)
+
     async def settled(self, result: ToolResult, call: ToolCall) -> ToolResult:
         """Return a result with what became of what the call changed."""
-        from skillpouch.policy.settling import settled_result
+        from skillpouch.policy.settling import settled_result, unsettled_result
 
-        return settled_result(result, call, await self.settler.settle(call))
+        try:
+            return settled_result(result, call, await self.settler.settle(call))
+        except SkillpouchError as error:
+            return unsettled_result(result, call, error)
 
     @cached_property
     def policy(self) -> Policy:

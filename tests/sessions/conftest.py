@@ -36,6 +36,14 @@ async def sessions() -> AsyncIterator[SessionManager]:
     await manager.close()
 
 
+@pytest.fixture
+async def direct_sessions() -> AsyncIterator[SessionManager]:
+    """Sessions whose calls can be watched by the files that they make."""
+    manager = SessionManager(writes="direct")
+    yield manager
+    await manager.close()
+
+
 def state() -> Path:
     found = state_directory()
     assert found is not None

@@ -58,7 +58,8 @@ async def test_a_destroyed_session_leaves_no_process_no_file_and_no_row() -> Non
 
 
 @pytest.mark.promise("sess-2")
-async def test_a_call_that_runs_ends_with_its_session(sessions: SessionManager) -> None:
+async def test_a_call_that_runs_ends_with_its_session(direct_sessions: SessionManager) -> None:
+    sessions = direct_sessions
     session = await sessions.create_session()
     other = await sessions.create_session()
     workspace = await sessions.workspace(session)
@@ -83,8 +84,9 @@ async def test_a_call_that_runs_ends_with_its_session(sessions: SessionManager) 
 
 
 async def test_a_caller_that_gives_up_is_cancelled_not_told_that_the_session_ended(
-    sessions: SessionManager,
+    direct_sessions: SessionManager,
 ) -> None:
+    sessions = direct_sessions
     session = await sessions.create_session()
     await sessions.use_skill(session, "speaker", say("touch began; sleep 600"))
     running = asyncio.create_task(sessions.execute(session, "say"))

@@ -315,6 +315,13 @@ def settled_result(result: ToolResult, call: ToolCall, settled: Settled) -> Tool
     return result.with_run_later(settled.run_later)
 
 
+def unsettled_result(result: ToolResult, call: ToolCall, error: SkillpouchError) -> ToolResult:
+    """Return the result of a call whose changes could not be kept, and so did not arrive."""
+    note = f"note: what it changed could not be kept, and did not reach the workspace: {error}"
+    failed = replace(result.wrote(call.writes), outcome="failed", code=error.code)
+    return failed.with_notes([note])
+
+
 def notes_about(settled: Settled) -> list[str]:
     """Return what a model is told about changes that did not all arrive."""
     call_id, count = settled.call_id, _counted(len(settled.changes), "change")

@@ -23,6 +23,7 @@ from skillpouch.errors import (
     CallDeniedError,
     InterpreterMissingError,
     InvalidArgumentsError,
+    SkillpouchError,
     ToolFaultError,
 )
 from skillpouch.execution.command import Command
@@ -76,7 +77,12 @@ async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command
 
 
 async def _settle_job(call: ToolCall) -> Settled:
-    return await call.settle(call) if call.settle and call.layers else Settled()
+    if not call.settle or not call.layers:
+        return Settled()
+    try:
+        return await call.settle(call)
+    except SkillpouchError as error:  # its workspace may be gone, with the session
+        return Settled(state="refused", call_id=call.id, why=(str(error),))
 
 
 def _made_since_now(call: ToolCall) -> Made:
