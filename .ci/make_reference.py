@@ -79,6 +79,7 @@ _MODULES = {
     "skillpouch.needs": ["Need"],
     "skillpouch.policy": [
         *("Rule", "Condition", "Equals", "Request", "Question", "Answer", "ask", "load_policy"),
+        *("ChangeConditions", "ChangeFacts"),
     ],
     "skillpouch.trust.grants": ["Grants"],
     "skillpouch.trust.grant": ["missing"],
