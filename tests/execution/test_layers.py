@@ -1,7 +1,9 @@
 """Calls with a layer over their workspace: what they write goes there, and nowhere else."""
 
 import asyncio
+import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -12,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from skillpouch import SkillManager
 from skillpouch.execution.command import Command, Ended, Prestarted
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
@@ -392,3 +395,112 @@ def test_what_a_process_left_is_removed_and_what_a_living_one_has_is_not(end: st
     assert left != again
     assert not Path(left).exists()
     assert mine.exists()
+
+
+MOUNTED = """
+import asyncio, json, os, sys
+from pathlib import Path
+from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.engine import Engine
+from skillpouch.execution.zygote import kernel
+from skillpouch.execution.zygote_client import why_no_layer
+
+top, where = Path(sys.argv[1]), sys.argv[2]
+workspace, state = top / "workspace", top / "state"
+try:
+    kernel.unshare(kernel.NEWNS)
+    kernel.mount("none", "/", None, kernel.MS_REC | kernel.MS_PRIVATE)
+except OSError:
+    sys.exit("cannot mount")
+for name in ("workspace", "state", "lower", "upper", "work"):
+    (top / name).mkdir()
+if where in ("tmpfs", "state"):
+    kernel.mount("tmpfs", str(workspace if where == "tmpfs" else state), "tmpfs", 0)
+elif where == "overlay":
+    kernel.mount("tmpfs", str(top / "upper"), "tmpfs", 0)
+    for name in ("upper", "work"):
+        (top / "upper" / name).mkdir()
+    folders = f"lowerdir={top}/lower,upperdir={top}/upper/upper,workdir={top}/upper/work"
+    kernel.mount("overlay", str(workspace), "overlay", 0, folders)
+(workspace / "kept").write_text("before")
+(workspace / "inside").mkdir()
+if where == "nested":
+    kernel.mount("tmpfs", str(workspace / "inside"), "tmpfs", 0)
+    (workspace / "inside" / "seen").write_text("seen")
+
+async def calls():
+    said = []
+    async with Engine() as engine:
+        for number in range(2):
+            (workspace / "kept").write_text(f"before {number}")
+            script = "cat kept; echo -n after > kept; rm -rf inside; ls"
+            env = {"PATH": "/usr/bin:/bin"}
+            command = Command(argv=("/bin/bash", "-c", script), env=env, cwd=workspace)
+            ended = await engine.run(command, Confinement(workspace=workspace, layered=True))
+            said.append((ended.stdout.text, ended.protections["writes"], len(command.layers)))
+    return said
+
+os.environ["XDG_STATE_HOME"] = str(state)
+why = asyncio.run(why_no_layer(workspace))
+said = asyncio.run(calls()) if not why else []
+print(json.dumps((why, said, (workspace / "kept").read_text(), (workspace / "inside").exists())))
+"""
+
+
+def in_mounts(folder: Path, where: str) -> Any:
+    command = [sys.executable, "-c", MOUNTED, str(folder), where]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "cannot mount" in ran.stderr:
+        pytest.skip("this machine lets nobody mount")
+    return json.loads(ran.stdout)
+
+
+@pytest.mark.promise("layer-1")
+@pytest.mark.parametrize("where", ["tmpfs", "overlay", "state"])
+def test_a_workspace_may_be_on_another_file_system_than_its_layers(
+    tmp_path: Path, where: str
+) -> None:
+    why, said, kept, is_inside = in_mounts(tmp_path, where)
+
+    assert why == ""
+    assert said == [["before 0kept\n", "overlay", 1], ["before 1kept\n", "overlay", 1]]
+    assert (kept, is_inside) == ("before 1", True)
+
+
+def test_a_workspace_with_other_file_systems_inside_has_no_layer(tmp_path: Path) -> None:
+    why, said, _, _ = in_mounts(tmp_path, "nested")
+
+    inside = tmp_path / "workspace" / "inside"
+    assert why == f"another file system is mounted inside the workspace, at {inside}"
+    assert said == []
+
+
+@pytest.mark.skipif(not shutil.which("node"), reason="needs Node")
+async def test_a_waiting_node_sees_the_workspace_as_it_is_when_its_call_starts(
+    tmp_path: Path, workspace: Path
+) -> None:
+    scripts = tmp_path / "skills" / "demo" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts.parent / "SKILL.md").write_text("---\nname: demo\ndescription: Demo.\n---\n")
+    look = "const fs = require('fs'); console.log(fs.readdirSync('.').join(), fs.existsSync('a'),"
+    look += " fs.readFileSync('kept', 'utf8')); fs.writeFileSync('kept', 'after');"
+    (scripts / "look.js").write_text(look)
+    manager = SkillManager(tmp_path / "skills", workspace=workspace)
+
+    seen = []
+    for number in range(6):
+        (workspace / "kept").write_text(str(number))
+        if number % 2:
+            (workspace / "a").write_text("a")
+        else:
+            (workspace / "a").unlink(missing_ok=True)
+        result = await manager.acall("demo.look", writes="staged")
+        await manager.adiscard(result)
+        seen.append(result.stdout)
+
+    assert seen == [
+        f"{'a,' if number % 2 else ''}kept {'true' if number % 2 else 'false'} {number}\n"
+        for number in range(6)
+    ]
+    assert (workspace / "kept").read_text() == "5"
