@@ -345,7 +345,7 @@ async def test_why_a_workspace_can_have_no_layer_is_told(
     reasons = (("overlay", "not offered by this kernel"),)
     without = replace(probe(), overlay="", reasons=reasons)
     assert await why_no_layer(workspace) == ""
-    assert why_direct(workspace, without).endswith("not offered by this kernel")
+    assert why_direct(workspace, without, tmp_path).endswith("not offered by this kernel")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "workspace"))
     assert "is inside the workspace" in await why_no_layer(workspace)
 

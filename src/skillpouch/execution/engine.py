@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
+from skillpouch.environment import state_directory
 from skillpouch.errors import (
     CommandStartError,
     NoPlaceError,
@@ -207,7 +208,7 @@ class Engine:
         if self._machine is None:
             self._machine = await asyncio.to_thread(probe)
         machine = self._machine
-        if confinement.layered and why_direct(confinement.workspace, machine):
+        if confinement.layered and why_direct(confinement.workspace, machine, state_directory()):
             machine = replace(machine, overlay="")
         provider = self._provider or provider_named(confinement.sandbox, machine)
         command = replace(command, confinement=confinement)

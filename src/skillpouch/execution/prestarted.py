@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skillpouch.execution.command import Command, Prestarted
 from skillpouch.execution.replies import Finished, Ineligible, Reply
-from skillpouch.execution.sandbox_client import SandboxClient, SandboxOwner
+from skillpouch.execution.sandbox_client import Layer, SandboxClient, SandboxOwner
 from skillpouch.execution.streams import Streams
 from skillpouch.runtime.loop_thread import UncancellableFuture
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import socket
 
     from skillpouch.execution.cgroups import Cgroup
-    from skillpouch.execution.layers import Layer
     from skillpouch.execution.proxy.listener import ProxyListener
 
 _LONGEST_WORD = 16

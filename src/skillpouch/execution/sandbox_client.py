@@ -1,4 +1,4 @@
-"""SandboxClient: the host's end of one sandbox; JobChannel: sends calls to its prefork server."""
+"""SandboxClient: the host's end of one sandbox, its prefork server's JobChannel, and its Layer."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,7 @@ import fcntl
 import os
 import socket
 import termios
+import time
 from array import array
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,10 +25,12 @@ from skillpouch.execution.replies import (
 from skillpouch.execution.streams import Streams
 from skillpouch.execution.zygote import wire
 from skillpouch.runtime.loop_thread import UncancellableFuture
+from skillpouch.runtime.removal import remove_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from skillpouch.execution.cgroups import Cgroup
-    from skillpouch.execution.layers import Layer
     from skillpouch.execution.proxy.listener import ProxyListener
 
 _LONGEST_REPLY = 1024
@@ -320,3 +323,178 @@ def _send_job(sock: socket.socket, job: tuple[Any, ...], fds: tuple[int, ...]) -
     finally:
         for file in files:
             os.close(file)
+
+
+# Two ticks of the slowest kernel clock, 100 Hz: file times have its resolution.
+_TICKS_NS = 20_000_000
+
+
+class Layer:
+    """The folder over the workspace of one sandbox; its calls begin with an empty one each.
+
+    `pinned` are the names in the workspace that are mount points, or hold one.
+    """
+
+    def __init__(self, above: str, number: int, workspace: str, pinned: frozenset[str]) -> None:
+        self.number = number
+        self._folder = f"{above}/{number}"
+        self._upper = f"{self._folder}/upper"
+        self._workspace, self._pinned = workspace, pinned
+        self._taken = 0  # how often something was
+        self._in_call = self._is_over = self._is_given = False
+        self._began_ns = 0
+        self._configuration = -1  # of the overlay, once the zygote has mounted it
+        self._forget: Callable[[], int] | None = None
+        # The ctimes of the layer and of the workspace when they were last looked at. The ctime
+        # changes with everything that is compared here, and no program can set it, inode(7).
+        self._empty_at = self._alike_at = 0
+        for folder in (self._folder, self._upper, f"{self._folder}/work"):
+            os.mkdir(folder, 0o700)  # noqa: PTH102 - for each sandbox
+        self._model = _Root(self._workspace)
+        self._model.copy_to(self._upper)
+
+    def note_mounted(self, configuration: int) -> None:
+        """Keep the descriptor by which the overlay of this layer is reconfigured."""
+        self._configuration = configuration
+        if self._is_over:
+            self.abandon()
+
+    def begin(self) -> None:
+        """Note that a call begins, whose changes must be taken."""
+        self._in_call = True
+        self._began_ns = time.time_ns()
+
+    def renew(self) -> bool:
+        """Prepare for a call: return whether the layer fits the workspace as it is now.
+
+        An overlay keeps the mode and the owner of its root. Its times are those of the layer.
+        """
+        self.forget_names()
+        seen_ns = time.time_ns()
+        if self._alike_at == os.stat(self._workspace).st_ctime_ns:  # noqa: PTH116 - on every call
+            return True
+        now = _Root(self._workspace)
+        if not now.is_like(self._model):
+            return False
+        if now.times[1] != os.stat(self._upper).st_mtime_ns:  # noqa: PTH116
+            os.utime(self._upper, ns=now.times)
+            self._empty_at = 0
+        self._alike_at = now.settled(seen_ns)
+        return True
+
+    def forget_names(self) -> None:
+        """Have the overlay show the workspace and the layer as they are now; OSError if not."""
+        if self._forget is None:
+            # Imported here: a process that makes one call never needs it.
+            from skillpouch.execution.zygote.kernel import names_forgetter
+
+            self._forget = names_forgetter(self._configuration)
+        if self._forget():
+            raise OSError("the overlay is gone, or cannot be reconfigured")
+
+    def take(self, *, reusable: bool) -> tuple[list[Path], bool]:
+        """End a call of which no process is alive.
+
+        Return the folder with what it changed, none if it changed nothing; and whether the layer is
+        empty now, and another call may use it.
+        """
+        self._in_call = False
+        if self._is_untouched() and not self._is_over:
+            return [], reusable
+        try:
+            names = os.listdir(self._upper)  # noqa: PTH208 - on every call
+            now = _Root(self._upper)
+            same_root = now.is_like(self._model)
+        except OSError:  # such as a root that nobody may read any more
+            names, now, same_root = [], self._model, False
+        # An overlay goes on using folders that are mount points, or hold one: they are not replaced
+        # when their names are forgotten.
+        reusable = reusable and same_root and self._pinned.isdisjoint(names) and not self._is_over
+        taken: list[Path] = []
+        if names or not same_root:
+            if reusable:
+                taken, reusable = self._move(names, now)
+            if not reusable:
+                self._is_given = True
+                taken.append(Path(self._upper))
+        self._empty_at = 0 if taken else now.settled(self._began_ns)
+        self._alike_at = 0  # what was made and removed has changed the times of the layer
+        if self._is_over:
+            self._remove()
+        return taken, reusable
+
+    def _is_untouched(self) -> bool:
+        try:
+            now = os.stat(self._upper).st_ctime_ns  # noqa: PTH116 - on every call
+        except OSError:
+            return False
+        return now == self._empty_at and now < self._began_ns - _TICKS_NS
+
+    def _move(self, names: list[str], upper: "_Root") -> tuple[list[Path], bool]:
+        """Move what is in the layer to a folder of its own; return whether nothing is left."""
+        self._taken += 1
+        taken = f"{self._folder}.{self._taken}"
+        try:
+            os.mkdir(taken, 0o700)  # noqa: PTH102 - for each call that writes
+        except OSError:
+            return [], False
+        done = True
+        try:
+            for name in names:
+                os.rename(f"{self._upper}/{name}", f"{taken}/{name}")  # noqa: PTH104
+        except OSError:
+            done = False  # such as a folder that nobody may write, rename(2)
+        upper.copy_to(taken)
+        return [Path(taken)], done
+
+    def close(self) -> None:
+        """Remove the layer; while a call runs in it, after its changes were taken."""
+        self._is_over = True
+        self.abandon()
+        if not self._in_call:
+            self._remove()
+
+    def abandon(self) -> None:
+        """Close the descriptor only: after a fork, the layer belongs to the parent."""
+        if self._configuration >= 0:
+            os.close(self._configuration)
+            self._configuration = -1
+            self._forget = None
+
+    def _remove(self) -> None:
+        # What cannot be removed now is removed with the folder of this process.
+        with contextlib.suppress(OSError):
+            remove_tree(f"{self._folder}/work" if self._is_given else self._folder)
+
+
+class _Root:
+    """The properties of a folder that is the root of an overlay."""
+
+    def __init__(self, folder: str) -> None:
+        status = os.stat(folder)  # noqa: PTH116
+        self.rights = (status.st_mode & 0o7777, status.st_uid, status.st_gid)
+        self.times = (status.st_atime_ns, status.st_mtime_ns)
+        self.changed_ns = status.st_ctime_ns
+        self.attributes = {
+            name: os.getxattr(folder, name)
+            for name in os.listxattr(folder)
+            if not name.partition(".")[2].startswith("overlay.")  # what an overlay notes itself
+        }
+
+    def is_like(self, other: "_Root") -> bool:
+        return self.rights == other.rights and self.attributes == other.attributes
+
+    def settled(self, now_ns: int) -> int:
+        """Return its ctime; 0 if a change a moment later could have the same one."""
+        return self.changed_ns if self.changed_ns < now_ns - _TICKS_NS else 0
+
+    def copy_to(self, folder: str) -> None:
+        mode, uid, gid = self.rights
+        if (uid, gid) != (os.geteuid(), os.getegid()):
+            with contextlib.suppress(PermissionError):  # only root gives folders away
+                os.chown(folder, uid, gid)
+        for name, value in self.attributes.items():
+            with contextlib.suppress(OSError):  # another file system may not have it
+                os.setxattr(folder, name, value)
+        os.chmod(folder, mode)  # noqa: PTH101
+        os.utime(folder, ns=self.times)

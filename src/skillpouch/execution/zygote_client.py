@@ -13,17 +13,17 @@ from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillpouch.environment import base_environment
+from skillpouch.environment import base_environment, state_directory
 from skillpouch.execution.cgroups import Cgroup, Cgroups, bounds, find_parent, trial
 from skillpouch.execution.command import PreforkSpec, Prestarted, SandboxKey
 from skillpouch.execution.confinement import Plan
-from skillpouch.execution.layers import Layer, trial_folder, why_direct
+from skillpouch.execution.layers import trial_folder, why_direct
 from skillpouch.execution.machine import Machine, read_report
 from skillpouch.execution.opened_paths import OpenedPaths
 from skillpouch.execution.package_files import packaged_configuration
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.replies import Ineligible
-from skillpouch.execution.sandbox_client import JobChannel, SandboxClient, SandboxOwner
+from skillpouch.execution.sandbox_client import JobChannel, Layer, SandboxClient, SandboxOwner
 from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
 from skillpouch.execution.zygote import wire
 
@@ -381,7 +381,8 @@ def probe() -> Machine:
 async def why_no_layer(workspace: Path) -> str:
     """Return why a confined call would write directly to a workspace, "" if it would not."""
     machine = _known.get(os.getpid())
-    return why_direct(workspace, machine or await asyncio.to_thread(probe))
+    machine = machine or await asyncio.to_thread(probe)
+    return why_direct(workspace, machine, state_directory())
 
 
 def _try() -> Machine:

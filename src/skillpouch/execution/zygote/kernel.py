@@ -5,6 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
+from functools import partial
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # None: the C library that this interpreter has already loaded, dlopen(3).
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -239,13 +244,14 @@ def configuration_of(tree: int) -> int:
     return syscall(_FSPICK, tree, b"", _CLOEXEC | _PICK_EMPTY_PATH)
 
 
-def forget_names(configuration: int) -> None:
-    """Have the kernel drop all names that it remembers of a file system.
+def names_forgetter(configuration: int) -> Callable[[], int]:
+    """Return what has the kernel drop all names that it remembers of a file system; 0 if it does.
 
     Reconfiguring does that, also when nothing is changed (reconfigure_super in fs/super.c). Names
     that are in use stay: those of the root, of mount points, of open files and current folders.
     """
-    syscall(_FSCONFIG, configuration, _RECONFIGURE, None, None, 0)
+    numbers = (ctypes.c_long(each) for each in (_FSCONFIG, configuration, _RECONFIGURE))
+    return partial(_libc.syscall, *numbers, None, None, ctypes.c_long(0))
 
 
 def detach(path: str) -> None:

@@ -310,7 +310,7 @@ def try_overlay(user: bool, layers: str, given: int) -> int:
     message = wire.receive(ours)
     if message is not None:
         # Here, in the place of the host, which is outside of the namespaces, too.
-        kernel.forget_names(message.fds[0])
+        kernel.names_forgetter(message.fds[0])()
         wire.send(ours, wire.READY)
     _, value, *why = finish(*trial).split(" ", 2)
     if value == "0":
