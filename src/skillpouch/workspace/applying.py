@@ -1,7 +1,6 @@
 """Applies and reverses the steps of a plan, so that a crash at any moment can be repaired."""
 
 import errno
-import json
 import os
 import re
 import stat
@@ -11,7 +10,7 @@ from contextlib import suppress
 from skillpouch.results import Conflict
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.text import escape_hidden
-from skillpouch.workspace.call_folder import PLAN, PROGRESS, RUN, Run, read_file, write_file
+from skillpouch.workspace.call_folder import PLAN, PROGRESS, Run, read_file, write_file
 from skillpouch.workspace.change_plan import CHANGED, ChangePlan, Swap, Touch, sides_of
 from skillpouch.workspace.file_state import (
     PATH_ONLY,
@@ -94,10 +93,9 @@ class Applier:
 
     def repair(self) -> bool | None:
         """Finish what a process had begun when it died; return its direction, None for nothing."""
-        data = read_file(self._call.root, RUN)
-        if data is None:
+        if self._plan.run is None:
             return None
-        run = Run(**json.loads(data))
+        run = Run(**self._plan.run)
         if run.stage == "in":
             self._drop(run)
             self.finish()
@@ -127,17 +125,17 @@ class Applier:
         if run.forward:
             self._touch_all(run, folders=False, again=again)
         self._touch_all(run, folders=True, again=again)
-        write_file(self._call.root, PLAN, self._plan.to_json())
 
     def finish(self) -> None:
         """Forget the run: whoever began it has recorded how it ended."""
-        for name in (RUN, PROGRESS):
-            with suppress(FileNotFoundError):
-                os.unlink(name, dir_fd=self._call.root)
+        self._plan.run = None
+        write_file(self._call.root, PLAN, self._plan.to_json())
+        with suppress(FileNotFoundError):
+            os.unlink(PROGRESS, dir_fd=self._call.root)
 
     def _write(self, run: Run, *, sync: bool = True) -> None:
+        self._plan.run = run.facts()
         write_file(self._call.root, PLAN, self._plan.to_json(), sync=sync)
-        write_file(self._call.root, RUN, run.to_json(), sync=sync)
 
     def _swap_all(self, run: Run, *, again: bool) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -315,7 +313,6 @@ class Applier:
                 self._touch(self._plan.touches[number], forward=not run.forward, times=True)
         self._close_hold()
         self._drop(run)
-        write_file(self._call.root, PLAN, self._plan.to_json())
         self.finish()
 
     # A workspace on another file system.

@@ -75,6 +75,7 @@ class ChangePlan:
     conflicts: list[Conflict] = field(default_factory=list)
     counts: dict[WorkspaceChange, int] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)  # paths as they are, by what is shown of them
+    run: dict[str, Any] | None = None  # the pass over it that has begun, in case of a crash
     bytes_written: int = 0
     kept_bytes: int = 0  # in the slots, before or after
 
@@ -112,6 +113,7 @@ class ChangePlan:
             "conflicts": [(each.path, each.reason) for each in self.conflicts],
             "counts": self.counts,
             "raw": self.raw,
+            "run": self.run,
             "bytes": [self.bytes_written, self.kept_bytes],
         }
         return json.dumps(facts, separators=(",", ":")).encode()
@@ -132,6 +134,7 @@ class ChangePlan:
             conflicts=[Conflict(path=path, reason=reason) for path, reason in facts["conflicts"]],
             counts=facts["counts"],
             raw=facts["raw"],
+            run=facts["run"],
             bytes_written=facts["bytes"][0],
             kept_bytes=facts["bytes"][1],
         )

@@ -19,7 +19,6 @@ from skillpouch.workspace.call_folder import (
     ACTIVE,
     FACTS,
     PLAN,
-    RUN,
     ChangesError,
     ChangeStateError,
     KeptFacts,
@@ -450,7 +449,7 @@ class KeptCall:
         self._keep_staged()
 
     def _recover_run(self) -> None:
-        if not (self._folder / RUN).exists():
+        if self._plan().run is None:
             return
         with self._opened() as (call, workspace), lock_workspace(self._folder.parent, workspace):
             applier = Applier(call, workspace, self._plan(), self.id)

@@ -209,7 +209,7 @@ class CopyComparison:
         if new is not None:
             status = self._workspace.status(path)
             swap.after = identity_of(status) if status is not None else None
-            if old is None and new.names > 1 and not new.is_folder:
+            if new.names > 1 and not new.is_folder:
                 self._link(swap, self._kept.get(new.inode, ""))
         self._swapped[path] = swap
         self._plan.swaps.append(swap)
