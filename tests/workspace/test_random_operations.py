@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from skillpouch.workspace.change_store import ChangeStore
@@ -133,6 +133,10 @@ Check = Callable[[Path, OverlayHelper, list[Operation], list[Operation]], None]
 def property_of(check: Check, examples: int) -> Callable[[Path, OverlayHelper], None]:
     def run(tmp_path: Path, helper: OverlayHelper) -> None:
         @given(start=STARTS, call=CALLS)
+        @example(start=[], call=[("rename", "d/b", "a"), ("rmtree", "d")])
+        @example(start=[("link", "d/b", "b")], call=[("rmtree", "d")])
+        @example(start=[("link", "d/b", "b")], call=[("write", "b", "")])
+        @example(start=[], call=[("delete", "c"), ("chmod", "a", 0o600), ("link", "a", "c")])
         @settings(
             max_examples=examples,
             suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

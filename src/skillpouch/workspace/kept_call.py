@@ -33,7 +33,12 @@ from skillpouch.workspace.call_folder import (
 )
 from skillpouch.workspace.change_plan import ChangePlan, reversed_change, split_dirty
 from skillpouch.workspace.changes import CallChanges, changes_of, diff_of, make_slots
-from skillpouch.workspace.file_state import Copier, FolderTree, open_tree, opened_tree
+from skillpouch.workspace.file_state import (
+    FolderTree,
+    open_tree,
+    opened_tree,
+    status_in,
+)
 from skillpouch.workspace.layer_plan import LayerPlanner
 from skillpouch.workspace.layer_reading import LayerReader
 from skillpouch.workspace.workspace_copy import (
@@ -41,6 +46,7 @@ from skillpouch.workspace.workspace_copy import (
     CopyBounds,
     CopyComparison,
     copy_into,
+    copy_layer,
 )
 
 _PARTS = ("upper", "past", "new")
@@ -181,8 +187,8 @@ class KeptCall:
     def _read(self, call: FolderTree, workspace: FolderTree) -> None:
         """Make the plan from the layers; what was begun of it before is removed."""
         for part in ("past", "new"):
-            remove_tree(part, within=call.root)
-            os.mkdir(part, 0o700, dir_fd=call.root)
+            if status_in(call.root, part) is not None:
+                remove_tree(part, within=call.root)
         with call.listing("upper") as listing:
             layers = sorted(os.listdir(listing), key=int)
         plan = ChangePlan()
@@ -195,9 +201,16 @@ class KeptCall:
                 LayerPlanner(reader, plan, numbers).run()
             finally:
                 upper.close()
+        self._make_parts(call, plan)
         make_slots(call, plan)
         write_file(call.root, PLAN, plan.to_json())
         self._known_plan = plan
+
+    @staticmethod
+    def _make_parts(call: FolderTree, plan: ChangePlan) -> None:
+        for part in {swap.slot.partition("/")[0] for swap in plan.swaps}:
+            with suppress(FileExistsError):
+                os.mkdir(part, 0o700, dir_fd=call.root)
 
     @staticmethod
     def _adopt(layer: Path, target: Path) -> None:
@@ -209,7 +222,7 @@ class KeptCall:
         except OSError as error:
             if error.errno != errno.EXDEV:
                 raise
-            _copy_layer(layer, target)
+            copy_layer(layer, target)
         if mode & stat.S_IRWXU != stat.S_IRWXU:
             target.chmod(mode)
 
@@ -369,6 +382,8 @@ class KeptCall:
         plan = self._plan()
         chosen = plan.chosen(only)
         dirty = split_dirty(plan, workspace, chosen, self._facts.settled_ns, forward=forward)
+        if dirty:
+            self._make_parts(call, plan)
         applier = Applier(call, workspace, plan, self.id)
         applier.run(chosen, plan.touched_by(chosen, only), forward=forward)
         is_left = only is not None and any(not swap.done for swap in plan.swaps)
@@ -482,14 +497,3 @@ def is_below(change: FileChange, paths: Iterable[str]) -> bool:
     """Tell whether a change is at one of these paths or below it."""
     names = [name for name in (change.path, change.old_path) if name]
     return any(name == path or name.startswith(f"{path}/") for path in paths for name in names)
-
-
-def _copy_layer(layer: Path, target: Path) -> None:
-    with open_tree(str(layer.parent)) as source, open_tree(str(target.parent)) as kept:
-        copier = Copier(marks=True)
-        try:
-            copier.copy((source.root, layer.name), (kept.root, f"{target.name}.new"))
-        finally:
-            copier.close()
-        os.rename(f"{target.name}.new", target.name, src_dir_fd=kept.root, dst_dir_fd=kept.root)
-    remove_tree(layer)

@@ -70,6 +70,8 @@ class LayerPlanner:
             entry.plain = is_plain(entry)
         self._emit(root)
         self._change_other_names()
+        for low in {swap.path.rpartition("/")[0] for swap in self._takes} & self._gone_folders:
+            self._keep_times(low, low)
         self._join()
         self._touch_folders([root, *self._entries])
         self._list_deleted()
@@ -335,12 +337,12 @@ class LayerPlanner:
                 )
             )
             self._add(entry, "changed", status, path=path)
-            self._keep_times(low.rpartition("/")[0], path.rpartition("/")[0], places)
+            above = path.rpartition("/")[0]
+            if above and above not in places:
+                self._keep_times(low.rpartition("/")[0], above)
 
-    def _keep_times(self, low: str, path: str, places: dict[str, LayerEntry]) -> None:
+    def _keep_times(self, low: str, path: str) -> None:
         """Keep the times of a folder of the workspace that the layer does not have."""
-        if not path or path in places:
-            return
         with self._lower.opened(low, PATH_ONLY) as held:
             status = os.fstat(held)
             kept = metadata_of(status, name_of(held))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from skillpouch.results import FileChange, WorkspaceChange
+from skillpouch.runtime.removal import remove_tree
 from skillpouch.workspace.call_folder import ChangesError, read_file, write_file
 from skillpouch.workspace.change_plan import ChangePlan, Swap, Touch
 from skillpouch.workspace.changes import CallChanges, changes_of
@@ -211,8 +212,36 @@ class CopyComparison:
             swap.after = identity_of(status) if status is not None else None
             if new.names > 1 and not new.is_folder:
                 self._link(swap, self._kept.get(new.inode, ""))
+        if old is not None and old.is_folder:
+            self._add_shared(path)
         self._swapped[path] = swap
         self._plan.swaps.append(swap)
+
+    def _add_shared(self, folder: str) -> None:
+        """Add a step for each file of a folder that is gone which has another name elsewhere.
+
+        They come before the step of the folder, so that they are undone after it.
+        """
+        above = set[str]()
+        for path, old in self._before.items():
+            twin = self._kept.get(old.inode, "") if old.names > 1 else ""
+            if not twin or not path.startswith(f"{folder}/"):
+                continue
+            slot = f"shared-{len(self._plan.swaps)}"
+            here, name = self._copy.place(f"{COPY_TREE}/{path}")
+            os.rename(name, slot, src_dir_fd=here, dst_dir_fd=self._copy.root)
+            status = self._copy.status(slot)
+            before = identity_of(status) if status is not None else None
+            swap = Swap(path=path, slot=f"{self._slot}/{slot}", before=before, after=None)
+            swap.twin, swap.twin_inode, swap.done = twin, old.inode, True
+            self._plan.swaps.append(swap)
+            above.add(path.rpartition("/")[0])
+        for path in above:
+            was = self._before[path].metadata
+            touch = Touch(
+                old_path=path, path=path, inode=0, is_folder=True, before=was, after=was, done=True
+            )
+            self._plan.touches.append(touch)
 
     def _link(self, swap: Swap, path: str) -> None:
         """Let a step make another name of a file, which then has the old metadata."""
@@ -327,3 +356,15 @@ class CopyComparison:
 def _read_entry(values: list[Any]) -> SeenEntry:
     inode, mode, size, ctime_ns, names, metadata = values
     return SeenEntry(inode, mode, size, ctime_ns, names, Metadata(*metadata))
+
+
+def copy_layer(layer: Path, target: Path) -> None:
+    """Move a layer to another file system; a copy that is not complete has another name."""
+    with open_tree(str(layer.parent)) as source, open_tree(str(target.parent)) as kept:
+        copier = Copier(marks=True)
+        try:
+            copier.copy((source.root, layer.name), (kept.root, f"{target.name}.new"))
+        finally:
+            copier.close()
+        os.rename(f"{target.name}.new", target.name, src_dir_fd=kept.root, dst_dir_fd=kept.root)
+    remove_tree(layer)
