@@ -178,6 +178,17 @@ def may_write(tool: Tool) -> bool:
             return True
 
 
+def chooses_way(tool: Tool) -> bool:
+    """Tell whether there are several ways in which a tool may write.
+
+    Code of the host, such as a script of tools, writes through calls that have their own ways;
+    only a server of somebody else, whose tools belong to a skill `mcp:NAME`, writes by itself.
+    """
+    runs, is_foreign = tool.runs, tool.skill.startswith("mcp:")
+    is_host = isinstance(runs, Hosted) and (runs.keeps_changes or not is_foreign)
+    return may_write(tool) and not is_host
+
+
 # Takes a call that has ended, with its layers, and returns what became of its changes.
 Settle = Callable[[ToolCall], Awaitable["Settled"]]
 

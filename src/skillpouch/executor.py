@@ -22,6 +22,7 @@ from skillpouch.calls import (
     Settled,
     Terms,
     ToolCall,
+    chooses_way,
     interceptors,
     may_write,
 )
@@ -54,7 +55,6 @@ from skillpouch.secrets.sources import Secrets, environment_secrets
 from skillpouch.tools import (
     Binary,
     BuiltIn,
-    Hosted,
     Tool,
     definition_of,
 )
@@ -394,7 +394,7 @@ class _InForce:
 
     def way_of(self, tool: Tool, asked: str | None) -> tuple[Writes, bool]:
         """Return how a call of a tool writes, and whether somebody chose that."""
-        if not may_write(tool) or (isinstance(tool.runs, Hosted) and tool.runs.keeps_changes):
+        if not chooses_way(tool):
             return "direct", False
         return self.policy.writes_of(tool, self._controls.writes, asked, _USUAL)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skillpouch import Limits, Policy, SessionManager, SkillManager
+from skillpouch import Limits, Policy, ScriptedTool, SessionManager, SkillManager
 from skillpouch.errors import CallDeniedError
 from skillpouch.execution.zygote_client import probe
 from skillpouch.needs import Need
@@ -457,6 +457,22 @@ def test_an_edit_that_fails_settles_nothing(manager_of: MakeManager) -> None:
 
     assert (result.outcome, result.changes) == ("failed", ())
     assert ChangeStore().calls() == []
+
+
+def test_each_call_that_a_script_makes_settles_its_own_changes(
+    manager_of: MakeManager, workspace: Path
+) -> None:
+    script = ScriptedTool.over(manager_of())
+
+    ran = script.execute_sync("demo.make; cat /dev/null; demo.clean || echo refused")
+
+    assert (workspace / "made.txt").exists()
+    assert (workspace / "many/1").exists()
+    assert "refused" in ran.stdout
+    assert [(kept.tool, kept.state) for kept in ChangeStore().calls()] == [
+        ("demo.clean", "refused"),
+        ("demo.make", "applied"),
+    ]
 
 
 def test_the_next_command_begins_in_a_folder_that_the_last_one_made(

@@ -15,6 +15,7 @@ import pytest
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, Question, ask, terminal_approver
 from skillpouch.policy.terminal import described
+from skillpouch.results import FileChange
 from skillpouch.text import visible
 
 QUESTION = Question(
@@ -270,3 +271,22 @@ async def test_ctrl_c_at_the_question_is_a_no(screen: Screen) -> None:
 
 async def test_a_job_in_the_background_is_not_stopped_by_asking(screen: Screen) -> None:
     assert await run_on(screen, "background", b"") == "False no_approver"
+
+
+def test_what_a_call_changed_is_shown_with_its_diff_and_nothing_that_a_terminal_obeys() -> None:
+    changes = tuple(FileChange(path=f"f{n}", change="deleted") for n in range(25))
+    renamed = FileChange(path="b", change="renamed", old_path="a")
+    rewritten = FileChange(path="c", change="changed", size_before=10, size=2_000)
+    diff = "-old\x1b[2J\n+new\n" + "line\n" * 500
+
+    shown = described(
+        Question(tool="t", skill="s", runs="r", changes=(renamed, rewritten, *changes), diff=diff)
+    )
+
+    assert "  changes    renamed a → b\n" in shown
+    assert "  changes    changed c, 10 → 2,000 bytes\n" in shown
+    assert "  changes    and 7 more\n" in shown
+    assert "  -old\\x1b" in shown
+    assert "\n  +new\n" in shown
+    assert shown.endswith("  … 302 more lines of the diff")
+    assert "\x1b" not in shown

@@ -310,7 +310,8 @@ def settled_result(result: ToolResult, call: ToolCall, settled: Settled) -> Tool
         files_complete=settled.complete,
     )
     if settled.state == "refused":
-        result = replace(result, outcome="denied", code="changes_refused")
+        # What the program said of itself counts no longer: a shell must not take it for a success.
+        result = replace(result, outcome="denied", code="changes_refused", exit_code=None)
     result = result.with_notes(notes_about(settled))
     return result.with_run_later(settled.run_later)
 
@@ -318,7 +319,7 @@ def settled_result(result: ToolResult, call: ToolCall, settled: Settled) -> Tool
 def unsettled_result(result: ToolResult, call: ToolCall, error: SkillpouchError) -> ToolResult:
     """Return the result of a call whose changes could not be kept, and so did not arrive."""
     note = f"note: what it changed could not be kept, and did not reach the workspace: {error}"
-    failed = replace(result.wrote(call.writes), outcome="failed", code=error.code)
+    failed = replace(result.wrote(call.writes), outcome="failed", code=error.code, exit_code=None)
     return failed.with_notes([note])
 
 
