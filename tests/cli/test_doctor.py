@@ -3,6 +3,7 @@ from pathlib import Path
 
 import pytest
 
+from skillpouch.execution.zygote_client import probe
 from skillpouch.runtime.removal import lock_folder
 from tests.cli.conftest import Skillpouch
 
@@ -17,6 +18,8 @@ def test_doctor_tries_each_protection_and_says_what_happened(skillpouch: Skillpo
     assert "SUCCEEDED" not in " ".join(report["proofs"].values())
     assert set(report["profiles"]) == {"loopback", "local-sockets", "gpu"}
     assert "profiles" not in report["protections"]
+    tried = "overlay" if probe().overlay else "direct"
+    assert report["protections"]["writes"] == tried
     assert report["interpreters"]["python"]["version"].startswith("Python 3.")
     assert report["interpreters"]["bash"]["version"].startswith("GNU bash")
 

@@ -86,8 +86,9 @@ def diagnose() -> Diagnosis:
             protections, proofs = dict(ended.protections), _proofs(ended)
         programs = {"python": this_python()} | {name: find_program(name) for name in _PROGRAMS}
         found = {name: (path, _version(path, workspace)) for name, path in programs.items()}
-    for name in ("profiles", "writes"):
-        protections.pop(name, None)  # those of this attempt
+    protections.pop("profiles", None)  # those of this attempt
+    if protections:
+        protections["writes"] = "overlay" if probe().overlay else "direct"
     return Diagnosis(
         protections=protections,
         proofs=proofs,
