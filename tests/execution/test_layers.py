@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shlex
 import shutil
 import stat
 import subprocess
@@ -296,6 +297,33 @@ async def test_the_root_has_the_mode_times_and_attributes_of_the_workspace(
 
             assert ended.said == f"{mode:o} {seconds}\nb'workspace'\n"
             assert ended.layers == []
+
+
+FORGES = """
+import os
+for name in ("user.overlay.opaque", "user.overlay.redirect", "user.overlay.whiteout"):
+    for folder in ("folder", "."):
+        try:
+            os.setxattr(folder, name, b"y")
+        except OSError:
+            pass
+print(os.listdir("folder"))
+"""
+
+
+@pytest.mark.promise("layer-3")
+async def test_a_program_cannot_forge_what_an_overlay_notes(run: Run, workspace: Path) -> None:
+    (workspace / "folder").mkdir()
+    (workspace / "folder" / "kept").write_text("x")
+
+    forged = await run(f"{shlex.join(['/usr/bin/python3', '-c', FORGES])}; rm -r folder/none")
+    after = await run("/usr/bin/python3 -c 'import os; print(os.listxattr(\".\"))'")
+
+    assert (forged.said, after.said) == ("['kept']\n", "[]\n")
+    noted = {"user.overlay.opaque", "user.overlay.redirect", "user.overlay.whiteout"}
+    if probe().overlay == "userxattr":
+        for taken in forged.layers:
+            assert noted.isdisjoint(os.listxattr(taken / "folder"))
 
 
 async def test_a_taken_layer_has_the_times_of_the_workspace_and_of_its_files(

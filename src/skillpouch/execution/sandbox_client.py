@@ -5,6 +5,7 @@ import contextlib
 import errno
 import fcntl
 import os
+import re
 import socket
 import termios
 import time
@@ -327,6 +328,8 @@ def _send_job(sock: socket.socket, job: tuple[Any, ...], fds: tuple[int, ...]) -
 
 # Two ticks of the slowest kernel clock, 100 Hz: file times have its resolution.
 _TICKS_NS = 20_000_000
+# Attributes that an overlay sets; those of this name that a program sets get another "overlay.".
+_OVERLAYS_OWN = re.compile(r"(user|trusted)\.overlay\.(?!overlay\.)")
 
 
 class Layer:
@@ -475,11 +478,8 @@ class _Root:
         self.rights = (status.st_mode & 0o7777, status.st_uid, status.st_gid)
         self.times = (status.st_atime_ns, status.st_mtime_ns)
         self.changed_ns = status.st_ctime_ns
-        self.attributes = {
-            name: os.getxattr(folder, name)
-            for name in os.listxattr(folder)
-            if not name.partition(".")[2].startswith("overlay.")  # what an overlay notes itself
-        }
+        names = [name for name in os.listxattr(folder) if not _OVERLAYS_OWN.match(name)]
+        self.attributes = {name: os.getxattr(folder, name) for name in names}
 
     def is_like(self, other: "_Root") -> bool:
         return self.rights == other.rights and self.attributes == other.attributes
