@@ -176,8 +176,15 @@ def _note_on_paths(call: ToolCall, output: str) -> str:
     tool = call.tool
     if not tool.home or tool.cwd == "skill":
         return ""
+    workspace = str(call.terms.workspace)
     words = [*_texts(call.arguments), *_missing_paths(output)]
-    return note_on_skill_paths(words, home=tool.home, workspace=str(call.terms.workspace))
+    # What the call itself made is still in its layer.
+    words = [word for word in words if not _is_in(call.layers, _relative(word, workspace))]
+    return note_on_skill_paths(words, home=tool.home, workspace=workspace)
+
+
+def _is_in(layers: Iterable[Path], path: str) -> bool:
+    return bool(path) and any(os.path.lexists(layer / path) for layer in layers)
 
 
 def note_on_skill_paths(words: Iterable[str], *, home: str, workspace: str) -> str:
