@@ -120,8 +120,14 @@ def seen_of(result: ToolResult) -> list[Any]:
 
 
 def kept_in(state: Path) -> list[bytes]:
-    """The raw bytes of everything that is on record, write-ahead log and all."""
-    return [path.read_bytes() for path in state.rglob("*") if path.is_file()]
+    """The raw bytes of everything that is on record, write-ahead log and all.
+
+    Not the names and bytes of files that a call itself put into the workspace: to be undone, they
+    are kept as they are, where only the user can read them.
+    """
+    kept = state / "changes"
+    found = [path for path in state.rglob("*") if path.is_file() and kept not in path.parents]
+    return [path.read_bytes() for path in found]
 
 
 @pytest.mark.timeout(180)

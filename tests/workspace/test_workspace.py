@@ -163,7 +163,7 @@ def test_bash_write_and_edit_say_what_they_did_to_a_file(workspace: Path) -> Non
 
     assert found == [
         {"x.txt": "created"},
-        {"x.txt": "modified"},
+        {},  # the same bytes again
         {"x.txt": "modified"},
         {"x.txt": "deleted", "y.txt": "created"},
     ]
@@ -215,7 +215,7 @@ def test_a_failed_call_lists_its_files_too(manager_of: MakeManager) -> None:
 
 
 def test_what_one_call_made_is_not_listed_for_the_next(manager_of: MakeManager) -> None:
-    manager = manager_of("echo hi > new\n")
+    manager = manager_of("date +%s%N > new\n")
 
     for _ in range(5):
         assert [file.path for file in manager.call("demo.x").files] == ["new"]

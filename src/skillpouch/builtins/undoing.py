@@ -1,9 +1,7 @@
 """Undoes, applies and discards what calls changed: each is a call of a tool, recorded like any."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,8 @@ from skillpouch.builtins.kept_calls import (
     paths_below,
 )
 from skillpouch.errors import SkillpouchError
-from skillpouch.results import ChangedFile, Conflict, FileChange, ToolResult, milliseconds
+from skillpouch.policy.settling import files_of, to_its_end
+from skillpouch.results import Conflict, FileChange, ToolResult, milliseconds
 from skillpouch.tools import Effect, Hosted, Tool, qualified_wire_name
 from skillpouch.workspace.change_store import ChangeStateError, KeptCall, KeptUndo
 
@@ -156,9 +155,7 @@ def _tool(
 
 async def _run(work: Work, call: "ToolCall") -> ToolResult:
     started = time.monotonic()
-    done = await _to_its_end(
-        lambda: work(call, KeptCalls(call.terms.workspace, call.terms.session))
-    )
+    done = await to_its_end(lambda: work(call, KeptCalls(call.terms.workspace, call.terms.session)))
     problems = [str(done.trouble)] if done.trouble else []
     left = [f"left alone: {each}" for each in done.conflicts]
     text = "\n".join([*_some(done.lines), *problems, *_some(left)])
@@ -179,40 +176,15 @@ async def _run(work: Work, call: "ToolCall") -> ToolResult:
         duration_ms=milliseconds(time.monotonic() - started),
         changes=tuple(done.changes),
         conflicts=tuple(done.conflicts),
-        files=tuple(_file(each) for each in done.changes),
+        files=files_of(done.changes),
         writes="undoable",
         call_id=done.call_id,
     )
 
 
-async def _to_its_end(work: Callable[[], _Done]) -> _Done:
-    """Work in a thread; whoever cancels this waits until files are no longer being moved."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        while not task.done():
-            with suppress(asyncio.CancelledError):
-                await asyncio.wait([task])
-        raise
-
-
 def _some(lines: list[str]) -> list[str]:
     more = len(lines) - _MOST_LINES
     return lines if more <= 0 else [*lines[:_MOST_LINES], f"and {more:,} more"]
-
-
-def _file(change: FileChange) -> ChangedFile:
-    from mimetypes import guess_type
-
-    kinds = {"created": "created", "deleted": "deleted"}
-    kind = guess_type(change.path)[0] or "application/octet-stream"
-    return ChangedFile(
-        path=change.path,
-        type=kind,
-        size=change.size,
-        change=kinds.get(change.change, "modified"),  # type: ignore[arg-type]  # one of three
-    )
 
 
 def _undo(call: "ToolCall", calls: KeptCalls) -> _Done:

@@ -11,7 +11,7 @@ Calls that changed nothing never come here. `Settler.settle` does all of it, in 
 import asyncio
 import os
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.policy.authorize import Authorizer
 from skillpouch.policy.change_rules import ChangeFacts, is_deletion
 from skillpouch.policy.rules import Decision
-from skillpouch.results import Change, ChangedFile, FileChange, ToolResult
+from skillpouch.results import ChangedFile, FileChange, ToolResult
 from skillpouch.tools import BuiltIn
 from skillpouch.workspace.change_store import ChangesError, ChangeStore, KeptCall
 from skillpouch.workspace.read_only import runs_later
@@ -131,7 +131,7 @@ class Settler:
 
     async def settle(self, call: ToolCall, *, may_ask: bool = True) -> Settled:
         """Settle the layers of a call that has ended, whatever its outcome."""
-        kept, facts, decision = await _to_its_end(lambda: self._judged(call))
+        kept, facts, decision = await to_its_end(lambda: self._judged(call))
         if kept is None:
             return Settled()
         try:
@@ -140,7 +140,7 @@ class Settler:
         except BaseException:
             kept.refuse()
             raise
-        return await _to_its_end(lambda: self._finished(call, kept, facts, decision))
+        return await to_its_end(lambda: self._finished(call, kept, facts, decision))
 
     async def run_copied(
         self, call: ToolCall, run: Callable[[ToolCall], Awaitable[ToolResult]], why: str
@@ -152,9 +152,9 @@ class Settler:
         """
         if call.writes == "staged":
             raise WritesUnavailableError(call.tool.id, call.writes, why)
-        kept = await _to_its_end(lambda: self._begun(call))
+        kept = await to_its_end(lambda: self._begun(call))
         try:
-            await _to_its_end(kept.copy_workspace)
+            await to_its_end(kept.copy_workspace)
         except ChangesError as error:
             kept.discard()
             reason = f"{why}; and {error}"
@@ -162,7 +162,7 @@ class Settler:
         try:
             result = await run(replace(call, writes="direct"))
         except BaseException:
-            await _to_its_end(kept.take_copy)
+            await to_its_end(kept.take_copy)
             raise
         settled = await self._settle_copy(call, kept)
         protections = {**result.protections, "writes": "copy"}
@@ -170,16 +170,16 @@ class Settler:
 
     async def _settle_copy(self, call: ToolCall, kept: KeptCall) -> Settled:
         """Judge what has already arrived; take it back if it is refused."""
-        changes = await _to_its_end(kept.take_copy)
+        changes = await to_its_end(kept.take_copy)
         if not changes.files:
-            await _to_its_end(kept.discard)
+            await to_its_end(kept.discard)
             return Settled()
         facts = _facts(call, kept)
-        decision = await _to_its_end(lambda: self._authorizer.judge_changes(call, facts))
+        decision = await to_its_end(lambda: self._authorizer.judge_changes(call, facts))
         if decision.verdict == "ask":
             decision = await self._asked(call, kept, facts, decision)
         if decision.verdict != "allow":
-            await _to_its_end(kept.undo)
+            await to_its_end(kept.undo)
             return _settled(kept, facts, "refused", reasons=decision.reasons)
         return _settled(kept, facts, "applied")
 
@@ -208,7 +208,7 @@ class Settler:
     async def _asked(
         self, call: ToolCall, kept: KeptCall, facts: ChangeFacts, decision: Decision
     ) -> Decision:
-        diff = await _to_its_end(lambda: kept.diff(most_bytes=_DIFF_BYTES))
+        diff = await to_its_end(lambda: kept.diff(most_bytes=_DIFF_BYTES))
         shown = call.redactor.text(diff)
         changes = tuple(facts.changes)
         answer = await self._authorizer.ask_about_changes(call, decision, changes, shown)
@@ -232,7 +232,7 @@ class Settler:
         return replace(_settled(kept, arrived, "applied"), conflicts=outcome.conflicts)
 
 
-async def _to_its_end(work: Callable[[], Value]) -> Value:
+async def to_its_end(work: Callable[[], Value]) -> Value:
     """Run blocking work in a thread; if the caller is cancelled, the work is still waited for."""
     task = asyncio.ensure_future(asyncio.to_thread(work))
     cancelled: asyncio.CancelledError | None = None
@@ -306,7 +306,7 @@ def settled_result(result: ToolResult, call: ToolCall, settled: Settled) -> Tool
         changes=settled.changes,
         conflicts=settled.conflicts,
         call_id=settled.call_id,
-        files=tuple(_file(change) for change in arrived if change.change != "mode"),
+        files=files_of(arrived),
         files_complete=settled.complete,
     )
     if settled.state == "refused":
@@ -347,11 +347,20 @@ def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
-_AS_FILE: dict[str, Change] = {"created": "created", "deleted": "deleted"}
+def files_of(changes: Iterable[FileChange]) -> tuple[ChangedFile, ...]:
+    """Return the regular files among changes; what was renamed is deleted and created."""
+    found = (file for change in changes for file in _files(change))
+    return tuple(sorted(found, key=lambda file: file.path))
 
 
-def _file(change: FileChange) -> ChangedFile:
-    kind: Change = _AS_FILE.get(change.change, "modified")
-    if is_deletion(change):
-        return changed_file(change.path, 0, "deleted")
-    return changed_file(change.path, change.size, kind)
+def _files(change: FileChange) -> Iterator[ChangedFile]:
+    if change.change == "renamed":
+        yield changed_file(change.old_path, 0, "deleted")
+    if change.path.endswith("/") or change.change == "mode":
+        return
+    is_replaced = change.change == "link" and change.mode_before is not None
+    if is_deletion(change) or is_replaced:
+        yield changed_file(change.path, 0, "deleted")
+    elif change.sha256 and change.change != "link":  # pipes and sockets have no hash
+        is_new = change.change in ("created", "renamed")
+        yield changed_file(change.path, change.size, "created" if is_new else "modified")
