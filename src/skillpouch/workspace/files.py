@@ -152,7 +152,7 @@ class WorkspaceFiles:
         layer = folder = Path(tempfile.mkdtemp(prefix="layer-", dir=within))
         below = self.root
         _keep_folder(below, folder)
-        *above, name = place.relative.rstrip("/").split("/")
+        *above, name = filter(None, place.relative.split("/"))
         for each in above:
             folder, below = folder / each, below / each
             folder.mkdir()
