@@ -82,6 +82,14 @@ def own_directories(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
+def writes_directly(own_directories: None) -> None:  # noqa: ARG001 - it makes the folder of the user
+    """Let calls write as they run: the test, or another call, meets them in the workspace."""
+    folder = Path(os.environ["XDG_CONFIG_HOME"]) / "skillpouch"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "policy.toml").write_text('writes = "direct"\n')
+
+
+@pytest.fixture
 def no_other_processes() -> None:
     """End what earlier tests left waiting for calls: this one counts processes and descriptors."""
     run_blocking(engine._engine.close())

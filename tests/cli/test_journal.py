@@ -234,6 +234,7 @@ def test_following_shows_each_call_once_when_it_has_ended(journal: Journal, tmp_
     ]
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.parametrize("script", ["scripts/hang.py", "scripts/hang.sh"])
 def test_a_call_ended_by_ctrl_c_is_recorded_with_its_duration_and_output(
     write_skill: WriteSkill, skillpouch: Skillpouch, tmp_path: Path, script: str

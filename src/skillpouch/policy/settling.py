@@ -26,8 +26,13 @@ from skillpouch.policy.change_rules import ChangeFacts, is_deletion
 from skillpouch.policy.rules import Decision
 from skillpouch.results import ChangedFile, FileChange, ToolResult
 from skillpouch.tools import BuiltIn
-from skillpouch.workspace.change_store import ChangesError, ChangeStore, KeptCall
-from skillpouch.workspace.read_only import runs_later
+from skillpouch.workspace.change_store import (
+    ChangeOutcome,
+    ChangesError,
+    ChangeStore,
+    KeptCall,
+)
+from skillpouch.workspace.read_only import made_to_run_later, runs_later
 from skillpouch.workspace.workspace import changed_file
 
 Value = TypeVar("Value")
@@ -228,7 +233,7 @@ class Settler:
         outcome = kept.apply()
         for act in call.when_applied:
             act()
-        arrived = replace(facts, changes=outcome.changes)
+        arrived = replace(facts, changes=outcome.changes, run_later=_later(call, facts, outcome))
         return replace(_settled(kept, arrived, "applied"), conflicts=outcome.conflicts)
 
 
@@ -257,6 +262,16 @@ def _facts(call: ToolCall, kept: KeptCall) -> ChangeFacts:
         run_later=later,
         gone=lambda change: _gone(kept, change),
     )
+
+
+def _later(call: ToolCall, facts: ChangeFacts, outcome: ChangeOutcome) -> tuple[str, ...]:
+    """Return the files run later, once they have arrived: links and second names count, too."""
+    if call.run_later is None:
+        return ()
+    changed = [each.path for each in outcome.changes if each.change != "deleted"]
+    granted = call.access.writable
+    made = made_to_run_later(call.terms.workspace, call.run_later, changed, granted)
+    return tuple(sorted({*facts.run_later, *made}))
 
 
 def _gone(kept: KeptCall, change: FileChange) -> float | None:

@@ -156,6 +156,7 @@ def test_a_job_is_started_looked_at_and_ends(use: Use, workspace: Path) -> None:
     assert (ended.outcome, ended.exit_code) == ("failed", 4)
 
 
+@pytest.mark.usefixtures("writes_directly")
 def test_a_job_can_be_ended_with_all_it_started(use: Use, workspace: Path) -> None:
     command = "(while :; do date +%s%N > beat; sleep 0.05; done) & wait"
     job = use("bash", command=command, background=True).structured["job"]
@@ -246,6 +247,7 @@ if sys.argv[2] == "forgotten":
 """
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.promise("tool-4")
 @pytest.mark.parametrize("end", ["killed", "exit", "forgotten"])
 def test_no_job_outlives_its_host_or_its_session(end: str, workspace: Path) -> None:

@@ -108,7 +108,8 @@ def test_one_of_two_tools_can_be_unregistered(tmp_path: Path) -> None:
 
 async def test_a_running_call_keeps_the_version_it_started_with(tmp_path: Path) -> None:
     slow = skill(said="begun; touch began; while [ ! -e go ]; do sleep 0.05; done; echo one")
-    executor = ToolExecutor(workspace=tmp_path, journal=False)
+    # Directly, because the call and the test meet in the workspace.
+    executor = ToolExecutor(workspace=tmp_path, journal=False, writes="direct")
     executor.register_skill_tools(slow)
     running = asyncio.create_task(executor.execute("say"))
     while not (tmp_path / "began").exists():

@@ -133,6 +133,7 @@ def test_an_error_survives_pickling(write_skill: WriteSkill) -> None:
     assert (str(again), again.__dict__) == (str(raised.value), raised.value.__dict__)
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_cancelling_an_awaited_call_cancels_it(write_skill: WriteSkill) -> None:
     home = write_skill("slow", files={"scripts/hang.sh": "touch begun\nsleep 600\n"})
     call = asyncio.ensure_future(only_tool(home).ainvoke({}))

@@ -216,6 +216,7 @@ async def test_what_a_running_call_uses_is_not_pruned(lamps: tuple[Path, Path]) 
     assert in_use(place) is None
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.usefixtures("with_uv")
 async def test_a_call_holds_its_environment_until_it_ends(
     registry: Registry, write_skill: WriteSkill, tmp_path: Path

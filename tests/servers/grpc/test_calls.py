@@ -103,6 +103,7 @@ async def test_a_client_that_does_not_read_is_told_how_much_it_missed(
     assert events[-1].result.outcome == "ok"
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.promise("grpc-4")
 async def test_a_call_that_a_client_left_ends_and_leaves_nothing_running(
     new_server: NewServer, workspace: Path
@@ -118,6 +119,7 @@ async def test_a_call_that_a_client_left_ends_and_leaves_nothing_running(
         await until(lambda: not running_in(workspace))
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.promise("grpc-4")
 async def test_a_stream_that_a_client_left_ends_and_leaves_nothing_running(
     new_server: NewServer, workspace: Path
@@ -134,6 +136,7 @@ async def test_a_stream_that_a_client_left_ends_and_leaves_nothing_running(
         await until(lambda: not running_in(workspace))
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_anybody_can_end_a_call_by_its_name_and_it_has_ended_then(
     new_server: NewServer, workspace: Path
 ) -> None:
@@ -154,6 +157,7 @@ async def test_anybody_can_end_a_call_by_its_name_and_it_has_ended_then(
     assert status == (grpc.StatusCode.CANCELLED, "cancelled")
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_a_session_that_is_destroyed_ends_its_calls(new_server: NewServer) -> None:
     server = new_server()
     async with connected(server) as stub:
@@ -261,6 +265,7 @@ async def test_an_error_of_any_length_reaches_the_client(new_server: NewServer) 
     assert found == (grpc.StatusCode.NOT_FOUND, "unknown_tool")
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_a_call_more_than_a_session_may_have_waiting_is_refused_and_others_are_not(
     new_server: NewServer, workspace: Path
 ) -> None:

@@ -50,6 +50,7 @@ async def test_thousands_of_calls_at_once_are_answered_rightly(
     assert f'skillpouch_calls_total{{outcome="ok"}} {calls}\n' in server.metrics.text()
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.timeout(600)
 async def test_a_killed_zygote_loses_its_call_and_every_other_call_is_answered(
     new_server: NewServer, workspace: Path

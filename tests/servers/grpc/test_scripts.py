@@ -51,6 +51,7 @@ async def test_a_script_calls_the_tools_of_its_session(new_server: NewServer) ->
     assert (other.status, list(other.calls)) == ("failed", [])
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_a_script_ends_by_its_name_and_with_its_session(new_server: NewServer) -> None:
     server = new_server()
     async with connected(server) as stub:
@@ -92,6 +93,7 @@ async def test_no_script_asks_for_more_time_than_the_limit(
     assert refused == (grpc.StatusCode.INVALID_ARGUMENT, "time_limit")
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_a_killed_worker_loses_its_script_and_the_next_one_is_answered(
     new_server: NewServer, workspace: Path
 ) -> None:

@@ -79,6 +79,7 @@ def program(workspace: Path, tmp_path: Path) -> Iterator[Program]:
     started.process.communicate()
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_sigterm_lets_a_running_call_finish_and_takes_no_other(
     program: Program, workspace: Path
 ) -> None:
@@ -98,6 +99,7 @@ async def test_sigterm_lets_a_running_call_finish_and_takes_no_other(
     assert ended == (0, b"", b"")
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.promise("stop-1")
 async def test_sigterm_is_heard_whichever_thread_the_kernel_hands_it_to(
     program: Program, workspace: Path
@@ -123,6 +125,7 @@ async def _first_refusal(stub: Any) -> tuple[grpc.StatusCode, str]:
     return found
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_a_second_signal_ends_what_runs(program: Program, workspace: Path) -> None:
     async with grpc.aio.insecure_channel(program.address) as channel:
         stub = SkillpouchStub(channel)
@@ -138,6 +141,7 @@ async def test_a_second_signal_ends_what_runs(program: Program, workspace: Path)
     await until(lambda: not running_in(workspace))
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.promise("grpc-4")
 async def test_a_server_that_is_killed_leaves_no_tool_running(
     program: Program, workspace: Path
@@ -153,6 +157,7 @@ async def test_a_server_that_is_killed_leaves_no_tool_running(
     await until(lambda: not running_in(workspace))
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.promise("grpc-4")
 async def test_a_client_that_is_killed_ends_its_call_and_no_other(
     program: Program, workspace: Path
@@ -180,6 +185,7 @@ stub.ExecuteTool(pb.ExecuteToolRequest(tool="demo.waits"))
 """
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_health_says_when_the_server_takes_nothing_new(
     program: Program, workspace: Path
 ) -> None:
@@ -200,6 +206,7 @@ async def test_health_says_when_the_server_takes_nothing_new(
     assert result.outcome == "ok"
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_counts_can_be_read_where_they_were_asked_for(
     workspace: Path, tmp_path: Path
 ) -> None:

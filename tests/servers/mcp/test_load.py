@@ -60,6 +60,7 @@ async def test_every_call_over_stdio_gets_its_own_answer(
     assert wrong == []
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.usefixtures("no_other_processes")
 async def test_when_a_zygote_is_killed_its_call_fails_and_the_others_are_answered(
     write_skill: WriteSkill, new_manager: NewManager, workspace: Path
@@ -88,6 +89,7 @@ async def test_when_a_zygote_is_killed_its_call_fails_and_the_others_are_answere
     ]
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.usefixtures("no_other_processes")
 async def test_when_a_worker_is_killed_its_script_fails_and_the_others_are_answered(
     new_manager: NewManager, workspace: Path
@@ -125,6 +127,7 @@ def children() -> list[int]:
     return [int(pid) for task in tasks for pid in task.read_text().split()]
 
 
+@pytest.mark.usefixtures("writes_directly")
 async def test_a_client_that_goes_in_the_middle_disturbs_no_other(
     new_manager: NewManager, workspace: Path
 ) -> None:

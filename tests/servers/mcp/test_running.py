@@ -45,6 +45,7 @@ async def test_what_a_tool_prints_is_progress(new_manager: NewManager, era: Era)
     assert [progress for progress, _ in heard] == sorted({progress for progress, _ in heard})
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_cancelled_call_ends_and_leaves_nothing_running(
     new_manager: NewManager, workspace: Path, era: Era

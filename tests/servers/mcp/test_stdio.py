@@ -142,6 +142,7 @@ async def test_rubbish_is_answered_and_what_follows_it_is_served(
     assert answer["result"]["structuredContent"] == {"said": "still"}
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_a_running_call_finish_and_ends_the_server(
     write_skill: WriteSkill, tmp_path: Path, workspace: Path, number: signal.Signals
@@ -194,6 +195,7 @@ async def test_a_server_without_input_ends_by_itself(tmp_path: Path, workspace: 
     assert b"Traceback" not in err
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.usefixtures("new_manager")
 async def test_a_second_signal_ends_calls_too(tmp_path: Path, workspace: Path) -> None:
     async with started(*arguments_for(tmp_path / "skills", workspace=workspace)) as server:
@@ -208,6 +210,7 @@ async def test_a_second_signal_ends_calls_too(tmp_path: Path, workspace: Path) -
     await until(lambda: not is_slow_running(workspace))
 
 
+@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.promise("mcp-5")
 @pytest.mark.usefixtures("new_manager")
 @pytest.mark.parametrize("ending", ["client", "server"])
