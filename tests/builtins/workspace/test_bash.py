@@ -139,6 +139,7 @@ def test_a_command_that_the_system_would_not_take_is_an_answer(command: str, use
     assert use("bash", command=command).code == "invalid_argument"
 
 
+@pytest.mark.usefixtures("writes_directly")
 def test_a_job_is_started_looked_at_and_ends(use: Use, workspace: Path) -> None:
     os.mkfifo(workspace / "go")
     started = use("bash", command="echo one; read x < go; echo two; exit 4", background=True)

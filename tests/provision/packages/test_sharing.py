@@ -216,7 +216,6 @@ async def test_what_a_running_call_uses_is_not_pruned(lamps: tuple[Path, Path]) 
     assert in_use(place) is None
 
 
-@pytest.mark.usefixtures("writes_directly")
 @pytest.mark.usefixtures("with_uv")
 async def test_a_call_holds_its_environment_until_it_ends(
     registry: Registry, write_skill: WriteSkill, tmp_path: Path
@@ -228,7 +227,8 @@ async def test_a_call_holds_its_environment_until_it_ends(
         "import lamp\nprint(lamp.VERSION)\n"
     )
     home = write_skill(files={"scripts/x.py": code})
-    manager = SkillManager(home.parent, workspace=tmp_path, policy=Policy.trusting())
+    trusting = Policy.trusting()
+    manager = SkillManager(home.parent, workspace=tmp_path, policy=trusting, writes="direct")
 
     call = asyncio.ensure_future(manager.acall("demo.x"))
     while not (tmp_path / "began").exists():

@@ -57,7 +57,9 @@ async def run_in_background(
 async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command) -> ToolResult:
     seconds = min(session.jobs.seconds, call.limits.timeout_seconds)
     limits = replace(command.limits, timeout_seconds=seconds)
-    own = replace(call, layers=[])  # it outlives the call, and so does its layer
+    # It outlives the call, and so does its layer; but not the session, whose end ends its jobs.
+    alone = replace(call.tool, caller=None, runs=replace(call.tool.runs, session=None))
+    own = replace(call, tool=alone, layers=[])
     command = replace(command, limits=limits, background=True, layers=own.layers)
     confinement = confinement_of(call, homes_of(command.argv[0]))
     job = await session.jobs.start(
