@@ -300,7 +300,10 @@ def test_what_others_run_later_never_leads_a_call_out_of_the_workspace(
 def test_a_call_that_swaps_a_link_to_what_others_run_later_says_so(
     workspace: Path, later: dict[str, str]
 ) -> None:
-    manager = SkillManager(workspace=workspace, builtins=True, cache=False, journal=False)
+    # Directly: in a layer nobody else ever meets a swapped link.
+    manager = SkillManager(
+        workspace=workspace, builtins=True, cache=False, journal=False, writes="direct"
+    )
     (workspace / ".claude").rename(workspace / "settings")
     (workspace / ".claude").symlink_to("settings")
 

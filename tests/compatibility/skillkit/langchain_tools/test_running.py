@@ -187,6 +187,7 @@ async def test_an_awaited_script_that_hangs_raises_a_timeout(write_skill: WriteS
 
 # Each of the two waits for a file that only the other one makes: neither ends unless awaiting one
 # leaves the loop free to start the other.
+@pytest.mark.usefixtures("writes_directly")
 async def test_awaiting_a_script_does_not_hold_up_the_others(write_skill: WriteSkill) -> None:
     meets = "#!/bin/bash\ntouch {me}\nuntil [ -e {other} ]; do sleep 0.01; done\necho met\n"
     files = {
