@@ -234,7 +234,10 @@ def written_in(folder: Path) -> dict[str, str]:
 def test_calls_that_run_at_once_swap_nothing_that_others_run_later(
     workspace: Path, later: dict[str, str]
 ) -> None:
-    manager = SkillManager(workspace=workspace, builtins=True, cache=False, journal=False)
+    # Directly, so that they meet each other and the job.
+    manager = SkillManager(
+        workspace=workspace, builtins=True, cache=False, journal=False, writes="direct"
+    )
     attack = f"python3 try.py {' '.join(LATER)}"
     forever = {"command": f"until [ -e stop ]; do {attack}; done", "background": True}
     job = manager.call("bash", forever).structured["job"]
