@@ -55,15 +55,13 @@ def read_rule(table: Table, origin: str) -> Rule | None:
         table.wrong("verdict", f"is {shown(verdict)}: use 'allow', 'ask' or 'deny'")
         verdict = "deny"
     examples = table.take_table("examples")
-    when, changes = _when(table)
     facts: dict[str, Any] = {
         "tools": table.take_texts("tools"),
         "skills": table.take_texts("skills"),
         "effects": _effects(table),
         "needs": table.take_texts("needs"),
         "path": table.take_texts("path"),
-        "when": when,
-        "changes": changes,
+        **_when(table),
         "unless": _conditions(table, "unless"),
         "reason": table.take_text("reason"),
         "match": _examples(examples, "match"),
@@ -89,19 +87,20 @@ def _effects(table: Table) -> tuple[Effect, ...]:
     return tuple(effect for effect in _EFFECTS if effect in effects)
 
 
-def _when(table: Table) -> tuple[tuple[Condition, ...], ChangeConditions | None]:
+def _when(table: Table) -> dict[str, tuple[Condition, ...] | ChangeConditions | None]:
     """Read `when`: a list of conditions on arguments, of which one may be about changes."""
     if isinstance(table.peek("when"), dict):
         inner = table.take_table("when")  # `[rules.when.changes]`, without any argument
-        found = [_changes(inner.take_table("changes"))]
+        found = _changes(inner.take_table("changes"))
         inner.end()
-        return (), found[0]
+        return {"when": (), "changes": found}
     tables = table.take_tables("when")
     about = [_changes(_only_changes(each)) for each in tables if each.peek("changes") is not None]
     if len(about) > 1:
         table.wrong("when", "has `changes` twice: say all of it in one")
     others = [each for each in tables if not each.is_taken("changes")]
-    return tuple(c for inner in others for c in _condition(inner)), about[0] if about else None
+    when = tuple(condition for inner in others for condition in _condition(inner))
+    return {"when": when, "changes": about[0] if about else None}
 
 
 def _only_changes(table: Table) -> Table:
