@@ -224,7 +224,7 @@ speed = 3
         (
             "policy-key 21: limits 1: speed: is not a key here: there are tools, skills, "
             "timeout_seconds, keep_bytes, kill_bytes, memory_bytes, processes, open_files, "
-            "file_bytes, cpu_seconds"
+            "file_bytes, cpu_seconds, writes"
         ),
         (
             "policy-key 2: colour: is not a key here: there are mode, allowed_tools, require, "

@@ -33,6 +33,7 @@ from skillpouch.limits import BASH_SECONDS
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.results import ToolResult
 from skillpouch.text import clean
+from skillpouch.tools import BuiltIn
 from skillpouch.untrusted_files import find_place
 from skillpouch.workspace.files import not_found
 from skillpouch.workspace.read_only import look_at_run_later, made_to_run_later
@@ -58,7 +59,9 @@ async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command
     seconds = min(session.jobs.seconds, call.limits.timeout_seconds)
     limits = replace(command.limits, timeout_seconds=seconds)
     # It outlives the call, and so does its layer; but not the session, whose end ends its jobs.
-    alone = replace(call.tool, caller=None, runs=replace(call.tool.runs, session=None))
+    runs = call.tool.runs
+    assert isinstance(runs, BuiltIn)
+    alone = replace(call.tool, caller=None, runs=replace(runs, session=None))
     own = replace(call, tool=alone, layers=[])
     command = replace(command, limits=limits, background=True, layers=own.layers)
     confinement = confinement_of(call, homes_of(command.argv[0]))
