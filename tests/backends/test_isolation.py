@@ -83,10 +83,14 @@ def test_saved_output_that_was_replaced_is_not_handed_on(
     )
     root = write_skill("bad", files={"scripts/replace.sh": script}).parent
 
-    result = SkillManager(root, workspace=tmp_path / "work").call("bad.replace")
+    layered = SkillManager(root, workspace=tmp_path / "work").call("bad.replace")
+    # What the call made of it in its layer was left alone: the file is not older than the call.
+    assert [path.is_symlink() for path in layered.saved] == [False] * len(layered.saved)
+    assert all(path.read_text() == "x" * 200_000 for path in layered.saved)
 
-    assert result.truncated
-    assert result.saved == ()
+    direct = SkillManager(root, workspace=tmp_path / "work", writes="direct").call("bad.replace")
+    assert (layered.truncated, direct.truncated) == (True, True)
+    assert direct.saved == ()
 
 
 def test_an_interpreter_in_the_workspace_is_not_trusted(
