@@ -194,6 +194,7 @@ def test_without_watchfiles_it_polls_and_names_it_to_those_who_want_no_polling(
     assert caught.value.hint == hint
 
 
+@pytest.mark.usefixtures("writes_directly")
 def test_a_call_keeps_the_version_it_started_with(root: Path) -> None:
     # Bash reads a script while it runs it: without a copy, an edit changes a running call.
     work = root.parent / "work"
@@ -217,6 +218,7 @@ def test_a_call_keeps_the_version_it_started_with(root: Path) -> None:
     assert results == ["1st\n1st\n"]
 
 
+@pytest.mark.usefixtures("writes_directly")
 def test_a_call_that_outlives_its_watcher_keeps_its_files(root: Path) -> None:
     work = root.parent / "work"
     (root / "demo/scripts/part.py").write_text("N = 1\n")
