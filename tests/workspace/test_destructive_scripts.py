@@ -223,13 +223,7 @@ os.rmdir("empty"); os.mkdir("empty"); Path("empty/no-more").write_text("x")
 QUICK = ("delete_recursively", "encrypt_to_a_new_name", "rewrite_history", "move_into_a_new_folder")
 # What is not yet so; whoever mends it takes the line away, because a test that passes fails then.
 _TWINS = "the other name of a file with two names counts as changed by somebody else"
-_TIMES = "folders whose files were swapped or replaced keep the time of the undo"
-NOT_YET = {
-    "everything_at_once": _TWINS,
-    "replace_files_by_links": _TIMES,
-    "swap_two_folders": _TIMES,
-    "swap_two_folders_by_copying": _TIMES,
-}
+NOT_YET = {"everything_at_once": _TWINS, "replace_files_by_links": _TWINS}
 
 
 def scripts(quick: Sequence[str]) -> list[Any]:

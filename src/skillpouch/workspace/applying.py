@@ -431,8 +431,10 @@ class Applier:
         if not touch.is_folder or path is None:
             return False
         status = self._workspace.status(path)
+        if status is None or touch.inode not in (0, status.st_ino):
+            return False  # what is in its place now is another folder
         expected = touch.before if forward else touch.after
-        return status is not None and status.st_mtime_ns != expected.mtime_ns
+        return status.st_mtime_ns != expected.mtime_ns
 
     def _touch_all(self, run: Run, *, folders: bool, again: bool) -> None:
         for number in run.touches:
