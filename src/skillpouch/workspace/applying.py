@@ -453,7 +453,7 @@ class Applier:
                 self.conflicts.append(Conflict(path=escape_hidden(touch.path), reason=reason))
 
     def _touch(self, touch: Touch, *, forward: bool, times: bool, again: bool = True) -> str:
-        path = touch.path if forward else self._path_to_restore(touch)
+        path = touch.old_path if touch.is_folder and not forward else touch.path
         if path is None:
             return ""
         wanted = touch.after if forward else touch.before
@@ -473,10 +473,6 @@ class Applier:
                 set_metadata(name_of(held), now, wanted, times=times)
         touch.done = forward
         return ""
-
-    @staticmethod
-    def _path_to_restore(touch: Touch) -> str | None:
-        return touch.old_path if touch.is_folder else touch.path
 
     def _remove_marks(self) -> None:
         """Remove the attributes of the overlay from what will be in the workspace."""
