@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from skillpouch.execution.engine import Engine
 from skillpouch.execution.layers import layer_folders, why_direct
 from skillpouch.execution.zygote_client import probe, why_no_layer
 from skillpouch.limits import Limits
+from skillpouch.workspace.changes import read_changes
 from tests.execution.warm_calls import Skill, sandboxes
 
 pytestmark = [
@@ -321,9 +323,28 @@ async def test_a_program_cannot_forge_what_an_overlay_notes(run: Run, workspace:
 
     assert (forged.said, after.said) == ("['kept']\n", "[]\n")
     noted = {"user.overlay.opaque", "user.overlay.redirect", "user.overlay.whiteout"}
-    if probe().overlay == "userxattr":
-        for taken in forged.layers:
-            assert noted.isdisjoint(os.listxattr(taken / "folder"))
+    for taken in forged.layers:
+        assert noted.isdisjoint(os.listxattr(taken / "folder"))
+
+
+@pytest.mark.promise("layer-3")
+@pytest.mark.parametrize("in_user_namespace", [True, False])
+async def test_a_forged_note_moves_no_folder(workspace: Path, in_user_namespace: bool) -> None:
+    if not in_user_namespace and os.geteuid() != 0:
+        pytest.skip("only root has namespaces without a user namespace")
+    (workspace / ".git/hooks").mkdir(parents=True)
+    forge = "import os; os.mkdir('x'); os.setxattr('x', 'user.overlay.redirect', b'/.git/hooks')"
+    command = Command(argv=("/usr/bin/python3", "-c", forge), env={}, cwd=workspace)
+    machine = replace(probe(), user_namespace=in_user_namespace)
+    since_ns = time.time_ns()
+
+    async with Engine(machine=machine) as engine:
+        ended = await engine.run(command, Confinement(workspace=workspace, layered=True))
+
+    assert ended.outcome == "ok"
+    (layer,) = command.layers
+    found = read_changes(layer, workspace, since_ns)
+    assert [(each.change, each.path) for each in found.files] == [("created", "x/")]
 
 
 async def test_a_taken_layer_has_the_times_of_the_workspace_and_of_its_files(
@@ -360,7 +381,7 @@ async def test_without_confinement_a_call_writes_directly_and_says_so(
 
 async def test_a_machine_without_overlays_writes_directly_and_says_so(workspace: Path) -> None:
     command = cold(workspace, "echo -n x > a")
-    async with Engine(machine=replace(probe(), overlay="")) as engine:
+    async with Engine(machine=replace(probe(), overlay=False)) as engine:
         ended = await engine.run(command, Confinement(workspace=workspace, layered=True))
 
     assert (ended.protections["writes"], command.layers) == ("direct", [])
@@ -371,7 +392,7 @@ async def test_why_a_workspace_can_have_no_layer_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workspace: Path
 ) -> None:
     reasons = (("overlay", "not offered by this kernel"),)
-    without = replace(probe(), overlay="", reasons=reasons)
+    without = replace(probe(), overlay=False, reasons=reasons)
     assert await why_no_layer(workspace) == ""
     assert why_direct(workspace, without, tmp_path).endswith("not offered by this kernel")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "workspace"))

@@ -189,12 +189,8 @@ class Plan:
     workspace: Path
     cgroup: str  # the folder for the cgroups of sandboxes, "" without cgroups
     root: bool
-    overlay: str  # how each sandbox gets a layer over the workspace, "" if it has none
+    layered: bool  # each sandbox has a layer over the workspace
     protections: tuple[tuple[str, str], ...] = field(compare=False)
-
-    @property
-    def layered(self) -> bool:
-        return bool(self.overlay)
 
     @cached_property
     def required_paths(self) -> tuple[str, ...]:
@@ -265,14 +261,14 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         # Only when confined: an unconfined tool could leave its cgroup.
         cgroup=machine.cgroup if on and machine.adoption else "",
         root=machine.root,
-        overlay=_overlay(confinement, machine) if namespaces else "",
+        layered=namespaces and machine.overlay and _may_be_layered(confinement),
         protections=(),
     )
     profiles = _profiles(confinement, chosen, machine) if on else ()
     # With local sockets the kernel hands system calls to their supervisor, and there can be one.
     is_handed = chosen.seccomp and machine.notifications and "local-sockets" not in profiles
     reports = chosen.own_network and is_handed
-    moves = chosen.overlay == "userxattr" and chosen.own_proc and is_handed
+    moves = chosen.layered and chosen.own_proc and is_handed
     paths = (*chosen.paths, *_devices(machine)) if "gpu" in profiles else chosen.paths
     chosen = replace(chosen, profiles=profiles, reports=reports, moves=moves, paths=paths)
     protections = _protections(chosen, machine)
@@ -284,8 +280,8 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
     return replace(chosen, protections=tuple(protections.items()))
 
 
-def _overlay(confinement: Confinement, machine: Machine) -> str:
-    return machine.overlay if confinement.layered and not confinement.workspace_read_only else ""
+def _may_be_layered(confinement: Confinement) -> bool:
+    return confinement.layered and not confinement.workspace_read_only
 
 
 def _profiles(confinement: Confinement, chosen: Plan, machine: Machine) -> tuple[Profile, ...]:
@@ -404,7 +400,7 @@ def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:
         "syscalls": seccomp or NOTHING,
         "temp": "private" if chosen.namespaces else "folder" if chosen.zygote else NOTHING,
         "profiles": _join(*chosen.profiles),
-        "writes": "overlay" if chosen.overlay else "direct",
+        "writes": "overlay" if chosen.layered else "direct",
     }
 
 

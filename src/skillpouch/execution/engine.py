@@ -209,7 +209,7 @@ class Engine:
             self._machine = await asyncio.to_thread(probe)
         machine = self._machine
         if confinement.layered and why_direct(confinement.workspace, machine, state_directory()):
-            machine = replace(machine, overlay="")
+            machine = replace(machine, overlay=False)
         provider = self._provider or provider_named(confinement.sandbox, machine)
         command = replace(command, confinement=confinement)
         confined, chosen = confined_by(provider, command, machine)

@@ -24,7 +24,7 @@ class Machine:
     adoption: bool = False
     cgroup: str = ""  # the folder in which a cgroup was seen to enforce its limits
     root: bool = False
-    overlay: str = ""  # how a layer over the workspace is mounted: "redirect", "userxattr"
+    overlay: bool = False  # a layer can be laid over the workspace
     gpu: tuple[str, ...] = ()  # the device files of its graphics processors
     reasons: tuple[tuple[str, str], ...] = field(default=())
 
@@ -54,16 +54,10 @@ def read_report(report: str, *, root: bool, cgroup: str = "") -> Machine:
         adoption=bool(given.get("adoption")),
         cgroup=cgroup if given.get("cgroup") else "",
         root=root,
-        overlay=_overlay_way(given),
+        overlay=bool(given.get("overlay")),
         gpu=find_gpus(),
         reasons=tuple(reasons),
     )
-
-
-def _overlay_way(given: dict[str, int]) -> str:
-    if not given.get("overlay"):
-        return ""
-    return "userxattr" if given.get("user_namespaces") else "redirect"
 
 
 # Those by which programs compute: not /dev/dri/card*, which also control screens.

@@ -136,7 +136,12 @@ class HandedOver:
         That may take long, and the sandbox must be able to obey. The process is one of the call: it
         ends when the call is ended, and nothing of the layer is taken before that.
         """
-        if os.fork():
+        try:
+            is_here = os.fork() != 0
+        except OSError:  # no process is left to it
+            proceed(self.fd, notice)
+            return
+        if is_here:
             return
         try:
             answer(self.fd, notice, folder_moves.rename_folder(asked))

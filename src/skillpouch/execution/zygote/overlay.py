@@ -20,26 +20,25 @@ if TYPE_CHECKING:
 # Where a zygote has the folders of its layers. A sandbox unmounts them before anything runs in it,
 # and has its terminals there.
 LAYERS = "/dev/pts"
-# In a user namespace the overlay's own notes are attributes that begin with "user."; the kernel
-# then follows no renamed folders: rename(2) of a folder that was there before gives EXDEV.
-_WAYS: dict[str, dict[str, str | None]] = {
-    "redirect": {"redirect_dir": "on"},
-    "userxattr": {"userxattr": None},
+# `userxattr`: the overlay's own notes are attributes that begin with "user.overlay.", and it hides
+# those that a program sets. Also without a user namespace, where the notes could begin with
+# "trusted.": then a program could write the others, and what is read from a layer would be forged.
+# The price: rename(2) of a folder that was there before gives EXDEV, see folder_moves.py.
+_OPTIONS: dict[str, str | None] = {
+    "index": "off",
+    "metacopy": "off",
+    "userxattr": None,
+    "volatile": None,  # since Linux 5.10: nothing is written to the disk when it is unmounted
 }
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def new_overlay(lower: str, layer: str, way: str) -> int:
-    """Return an overlay that is mounted nowhere yet; `layer` has the folders `upper` and `work`.
-
-    `volatile` (since Linux 5.10): nothing is written to the disk when it is unmounted.
-    """
+def new_overlay(lower: str, layer: str) -> int:
+    """Return an overlay that is mounted nowhere yet; `layer` has the folders `upper` and `work`."""
     os.chdir(lower)  # a path could be too long for an option, or contain a colon
     try:
         options = {"lowerdir": ".", "upperdir": layer + "/upper", "workdir": layer + "/work"}
-        plain: dict[str, str | None] = {"index": "off", "metacopy": "off", "volatile": None}
-        attributes = ATTR_NOSUID | ATTR_NODEV
-        return kernel.new_tree("overlay", {**options, **plain, **_WAYS[way]}, attributes)
+        return kernel.new_tree("overlay", {**options, **_OPTIONS}, ATTR_NOSUID | ATTR_NODEV)
     finally:
         os.chdir("/")
 
@@ -122,11 +121,11 @@ class Overlays:
     """Makes the overlays of a zygote's sandboxes."""
 
     def __init__(self, config: Fields) -> None:
-        self._way: str = config["overlay"]
+        self._are_wanted: bool = config["layered"]
         self._workspace: str = config["workspace"]
         self._inner: list[tuple[str, int]] = []
         self.lower = -1
-        if self._way:
+        if self._are_wanted:
             self._divide(config)
 
     def _divide(self, config: Fields) -> None:
@@ -154,8 +153,8 @@ class Overlays:
 
     def new(self, number: int) -> LayerMounts | None:
         """Make the overlay of a sandbox; None if its calls write directly."""
-        if not self._way:
+        if not self._are_wanted:
             return None
-        tree = new_overlay(self._workspace, "%s/%d" % (LAYERS, number), self._way)
+        tree = new_overlay(self._workspace, "%s/%d" % (LAYERS, number))
         inner = [(path, fd if fd < 0 else kernel.clone_tree_of(fd)) for path, fd in self._inner]
         return LayerMounts(self._workspace, tree, inner)

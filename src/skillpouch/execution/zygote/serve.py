@@ -144,7 +144,7 @@ def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> ZygoteS
         kernel.adopt_orphans()
         config["opened"] = [(fd, right) for fd, (_, right) in zip(fds, config["given"])]
         return ZygoteServer(control, config, namespaces.NewRoot({}))
-    if config["overlay"]:
+    if config["layered"]:
         config["copies"][config["layers"]] = LAYERS
     namespaces.leave(config["user"], config["network"])
     pid = os.fork()  # the child is process 1: unshare(2) with CLONE_NEWPID does not move the caller

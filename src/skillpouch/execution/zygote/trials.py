@@ -320,24 +320,22 @@ def try_overlay(user: bool, layers: str, given: int) -> int:
 
 def _try_overlay_in(line: _socket.socket, user: bool, layers: str, given: int) -> int:
     namespaces.leave(user, "none")
-    return _in_child(lambda: _try_layer(line, user, layers, given))
+    return _in_child(lambda: _try_layer(line, layers, given))
 
 
-def _try_layer(line: _socket.socket, user: bool, layers: str, given: int) -> int:
+def _try_layer(line: _socket.socket, layers: str, given: int) -> int:
     granted = [(layers, "write", given)]
     namespaces.enter_new_root(_GRANTED, granted, {}, {layers: overlay.LAYERS})
     lower, layer = (overlay.LAYERS + "/trial" + name for name in ("-lower", ""))
-    for folder in (lower, layer, layer + "/upper", layer + "/work", lower + "/folder"):
+    for folder in (lower, layer, layer + "/upper", layer + "/work"):
         os.mkdir(folder)
     for name in ("/changed", "/deleted"):
         _write(lower + name, "before")
-    tree = overlay.new_overlay(lower, layer, "userxattr" if user else "redirect")
+    tree = overlay.new_overlay(lower, layer)
     kernel.attach_tree(tree, _SEEN_AT)
     os.stat(_SEEN_AT + "/changed")
     _write(_SEEN_AT + "/changed", "after")
     os.unlink(_SEEN_AT + "/deleted")
-    if not user:
-        os.rename(_SEEN_AT + "/folder", _SEEN_AT + "/renamed")
     _must_be(_read(lower + "/changed") == _read(lower + "/deleted") == "before")
     _must_be(stat.S_ISCHR(os.stat(layer + "/upper/deleted").st_mode))
     os.rename(layer + "/upper/changed", layer + "/changed")
