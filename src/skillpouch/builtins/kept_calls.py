@@ -3,6 +3,7 @@
 An executor reaches the calls of its own workspace, one with a session only those of the session.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -313,15 +314,15 @@ class ChangeRunner:
         return redactor_of_grants(self._controls)
 
 
-class ChangeMethods:
+class ChangeMethods(ABC):
     """The methods for what calls changed; a call is named by its id or by its result.
 
     Each has a twin for asyncio, whose name begins with an `a`.
     """
 
+    @abstractmethod
     def change_runner(self) -> ChangeRunner:
         """Return what runs these methods."""
-        raise NotImplementedError
 
     def undo(
         self,

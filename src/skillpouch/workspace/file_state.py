@@ -153,28 +153,24 @@ def _readable(folder: int) -> int:
 @contextmanager
 def open_tree(path: str) -> Iterator[FolderTree]:
     """Hold a folder open by an absolute path in which nothing is a link."""
-    root = open_plain(path)
-    try:
-        tree = FolderTree(root)
-        try:
-            yield tree
-        finally:
-            tree.close()
-    finally:
-        os.close(root)
+    with _tree_at(open_plain(path)) as tree:
+        yield tree
 
 
 @contextmanager
 def opened_tree(place: tuple[int, str]) -> Iterator[FolderTree]:
     """Hold a folder open that is an entry of an open one."""
-    root = os.open(place[1], PATH_ONLY | os.O_DIRECTORY, dir_fd=place[0])
+    with _tree_at(os.open(place[1], PATH_ONLY | os.O_DIRECTORY, dir_fd=place[0])) as tree:
+        yield tree
+
+
+@contextmanager
+def _tree_at(root: int) -> Iterator[FolderTree]:
+    tree = FolderTree(root)
     try:
-        tree = FolderTree(root)
-        try:
-            yield tree
-        finally:
-            tree.close()
+        yield tree
     finally:
+        tree.close()
         os.close(root)
 
 
