@@ -221,19 +221,12 @@ os.rmdir("empty"); os.mkdir("empty"); Path("empty/no-more").write_text("x")
 """,
 }
 QUICK = ("delete_recursively", "encrypt_to_a_new_name", "rewrite_history", "move_into_a_new_folder")
-# What is not yet so; whoever mends it takes the line away, because a test that passes fails then.
-_TWINS = "the other name of a file with two names counts as changed by somebody else"
-NOT_YET = {"everything_at_once": _TWINS, "replace_files_by_links": _TWINS}
 
 
 def scripts(quick: Sequence[str]) -> list[Any]:
-    """Return the names of all scripts, marked by what they cost and whether they are restored."""
-    found = []
-    for name in SCRIPTS:
-        marks = [] if name in quick else [pytest.mark.exhaustive]
-        marks += [pytest.mark.xfail(reason=NOT_YET[name])] if name in NOT_YET else []
-        found.append(pytest.param(name, marks=marks))
-    return found
+    """Return the names of all scripts; those that are not quick are marked."""
+    marks = {name: [] if name in quick else [pytest.mark.exhaustive] for name in SCRIPTS}
+    return [pytest.param(name, marks=marks[name]) for name in SCRIPTS]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -279,9 +280,9 @@ def _gone(kept: KeptCall, change: FileChange) -> float | None:
     if max(change.size, change.size_before) > _LARGEST_COMPARED:
         return None
     old, new = kept.open_old(change), kept.open_new(change)
-    if old is None or new is None:
-        return None if old is None else 1.0
-    with old, new:
+    with old or nullcontext(), new or nullcontext():
+        if old is None or new is None:
+            return None if old is None else 1.0
         return share_gone(old, new)
 
 

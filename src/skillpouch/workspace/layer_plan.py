@@ -309,6 +309,8 @@ class LayerPlanner:
                 self._add(entry, "renamed", before, entry.moved_from)
             else:
                 self._list_new(entry)
+            if entry.kind != "file":
+                return  # a file that became something else was replaced, not written
             if before is not None and stat.S_ISREG(before.st_mode) and before.st_nlink > 1:
                 self._shared[before.st_ino] = swap, entry
 
