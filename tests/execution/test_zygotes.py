@@ -409,7 +409,8 @@ async def test_a_cancelled_call_with_long_output_leaves_no_descriptor_open(bash:
             await task
     await bash("true")
 
-    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    # Fewer when something of an earlier test was collected meanwhile.
+    assert len(list(Path("/proc/self/fd").iterdir())) <= before
 
 
 @pytest.mark.timeout(3600)
