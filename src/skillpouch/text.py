@@ -124,6 +124,8 @@ _TWO_DIGITS, _FOUR_DIGITS = 0x100, 0x10000  # numbers of characters below them
 
 def visible(text: str) -> str:
     r"""Return the text on one line, hidden and unprintable characters like `\x1b`."""
+    if text.isascii() and text.isprintable():
+        return text
     pieces, end = list[str](), 0
     for place, hidden in find_hidden(text):
         pieces += [_printable(text[end:place]), "".join(map(_written_out, hidden))]

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from skillpouch.errors import PortableError
-from skillpouch.needs import PLAIN_KINDS, Need, profile_of
+from skillpouch.needs import PLAIN_KINDS, Need, NeedKind, profile_of
 from skillpouch.net.hosts import leads_inside
 from skillpouch.policy.change_rules import ChangeConditions, ChangeFacts
 from skillpouch.policy.conditions import Condition
@@ -324,26 +324,29 @@ def _names_host(request: Request) -> bool:
     return any(need.kind == "host" for need in (*request.needs, *request.granted))
 
 
+_WANTS: dict[NeedKind, str] = {
+    "secret": "the secret {}",
+    "setting": "the setting {}",
+    "host": "to reach {}",
+    "read": "to read {}",
+    "write": "to write {}",
+    "packages": "the package {}",
+    "build": "to build the package {}, which runs code of it",
+    "program": "to run the program {}",
+    "local-sockets": "local sockets",
+    "loopback": "loopback",
+    "memory": "{} of memory",
+    "devices": "the device {}",
+    "commands": "what it was granted for commands",
+    "unconfined": "to run without confinement",
+}
+
+
 def reason_for(need: Need) -> str:
     """Return the message about a need that was not granted."""
     asked = f" (asked in {visible(need.asked_in)})" if need.asked_in else ""
-    value = visible(need.value)  # untrusted text, shown on terminals
-    wants = {
-        "secret": f"the secret {value}",
-        "setting": f"the setting {value}",
-        "host": f"to reach {value}",
-        "read": f"to read {value}",
-        "write": f"to write {value}",
-        "packages": f"the package {value}",
-        "build": f"to build the package {value}, which runs code of it",
-        "program": f"to run the program {value}",
-        "local-sockets": "local sockets",
-        "loopback": "loopback",
-        "memory": f"{value} of memory",
-        "devices": f"the device {value}",
-        "commands": "what it was granted for commands",
-        "unconfined": "to run without confinement",
-    }[need.kind]
+    # Untrusted text, shown on terminals.
+    wants = _WANTS[need.kind].format(visible(need.value))
     return f"it needs {wants}{asked}, which was not granted{_explained(need)}"
 
 
