@@ -86,9 +86,11 @@ def _may_lack(result: ToolResult, tool: Tool) -> bool:
     """Tell whether a program that ended well may have gone on without what it was refused."""
     if result.refused_hosts or result.refused_sockets or result.refused_network:
         return True
+    if not result.protections:
+        return False
     said = (result.stdout, result.stderr)
     parts = (*_LACKING, *tool.variables)
-    return bool(result.protections) and any(part in text for text in said for part in parts)
+    return any(part in text for text in said for part in parts)
 
 
 class ToolExecutor(Shared, ChangeMethods):
@@ -228,7 +230,10 @@ class ToolExecutor(Shared, ChangeMethods):
             if before is not None and permit.approved_by == BY_APPROVER:
                 # Look again: the approver may have taken minutes.
                 before = look_at_run_later(call.terms.workspace)
-            result = await self._run_and_settle(permitted, before)
+            if permitted.writes == "direct":
+                result = _told_what_runs(await self._run(permitted), permitted, before)
+            else:
+                result = await self._run_and_settle(permitted, before)
             result = check_output(call.tool, result)
             if result.outcome != "ok" or _may_lack(result, call.tool):
                 result = self._with_notes(result, call, permit)
@@ -238,9 +243,7 @@ class ToolExecutor(Shared, ChangeMethods):
         return result
 
     async def _run_and_settle(self, call: ToolCall, before: Mapping[str, int] | None) -> ToolResult:
-        """Run a call, and bring what it changed to the workspace, unless that was direct."""
-        if call.writes == "direct":
-            return _told_what_runs(await self._run(call), call, before)
+        """Run a call, and bring to the workspace what it changed in its layer."""
         in_force = self._in_force
         call.record.started_ns = time.time_ns()
         if call.writes == "staged":

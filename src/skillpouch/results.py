@@ -161,7 +161,9 @@ class ToolResult:
             return replace(self, timings=timings)  # a subclass may have slots
         # `dataclasses.replace` takes ten times as long, and every call comes through here.
         copied = object.__new__(ToolResult)
-        copied.__dict__.update(self.__dict__, timings=timings)
+        values = self.__dict__.copy()
+        values["timings"] = timings
+        object.__setattr__(copied, "__dict__", values)
         return copied
 
     def wrote(self, way: Writes) -> "ToolResult":
