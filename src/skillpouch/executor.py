@@ -64,7 +64,7 @@ from skillpouch.workspace.read_only import (
     find_run_later,
     followed_inside,
     look_at_run_later,
-    made_to_run_later,
+    told_what_runs,
 )
 from skillpouch.workspace.workspace import check_workspace
 
@@ -231,7 +231,7 @@ class ToolExecutor(Shared, ChangeMethods):
                 # Look again: the approver may have taken minutes.
                 before = look_at_run_later(call.terms.workspace)
             if permitted.writes == "direct":
-                result = _told_what_runs(await self._run(permitted), permitted, before)
+                result = told_what_runs(await self._run(permitted), permitted, before)
             else:
                 result = await self._run_and_settle(permitted, before)
             result = check_output(call.tool, result)
@@ -256,7 +256,7 @@ class ToolExecutor(Shared, ChangeMethods):
             return await in_force.settler.run_copied(call, self._run, why)
         if why:  # the usual way, which cannot be had
             call = replace(call, writes="direct")
-            return _told_what_runs(await self._run(call), call, before)
+            return told_what_runs(await self._run(call), call, before)
         try:
             result = await self._run(call)
         except BaseException:
@@ -478,17 +478,6 @@ def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
         return stdin.encode() if isinstance(stdin, str) else stdin
     except UnicodeEncodeError as error:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
-
-
-def _told_what_runs(
-    result: ToolResult, call: ToolCall, before: Mapping[str, int] | None
-) -> ToolResult:
-    """Add the files that the call made and that other programs will run unconfined."""
-    if before is None:
-        return result  # the tool cannot write the workspace
-    changed = (file.path for file in result.files if file.change != "deleted")
-    made = made_to_run_later(call.terms.workspace, before, changed, call.access.writable)
-    return result.with_run_later(made)
 
 
 def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolOverlay:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from skillpouch.calls import Terms
+from skillpouch.calls import Terms, ToolCall
 from skillpouch.environment import (
     cache_directory,
     downloads_directory,
@@ -19,6 +19,7 @@ from skillpouch.environment import (
     programs_directory,
     system_directory,
 )
+from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import BoundedCache
 
 # Files that other programs run or obey without being asked, and unconfined: a shell that enters
@@ -190,6 +191,17 @@ def made_to_run_later(
     own = {path for path in granted if workspace in path.parents}
     theirs = {path for path in made & before.keys() if not _is_below(workspace / path, own)}
     return tuple(sorted(theirs | made - before.keys()))
+
+
+def told_what_runs(
+    result: ToolResult, call: ToolCall, before: Mapping[str, int] | None
+) -> ToolResult:
+    """Add the files that the call made and that other programs will run unconfined."""
+    if before is None:
+        return result  # the tool cannot write the workspace
+    changed = (file.path for file in result.files if file.change != "deleted")
+    made = made_to_run_later(call.terms.workspace, before, changed, call.access.writable)
+    return result.with_run_later(made)
 
 
 def runs_later(
