@@ -233,7 +233,8 @@ def test_a_command_for_the_skill_has_what_was_built_and_keeps_it_from_being_prun
     home = write_skill(files={"scripts/x.py": SCRIPT, "requirements.txt": "lamp\n"})
     for words in ((), ("--build", "lamp")):
         skillpouch("trust", "demo", *words, "--yes", "--root", str(home.parent))
-    manager = SkillManager(home.parent, workspace=tmp_path, builtins=True)
+    # Directly: it meets the file that is made while it runs.
+    manager = SkillManager(home.parent, workspace=tmp_path, builtins=True, writes="direct")
     removed: list[object] = []
 
     def when_it_runs(_stream: str, _piece: bytes) -> None:
