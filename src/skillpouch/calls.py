@@ -80,13 +80,19 @@ Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError if nobody
 
 
 class CallRecord:
-    """What is known of a call once it runs: its id, and when its program was started."""
+    """What is known of a call once it runs: its id, and when its program was started.
 
-    __slots__ = ("id", "started_ns")
+    `base` are the ids of calls of its session whose changes wait, and which it sees, the last
+    first. `settled` is what became of its own changes, if it ended without a result.
+    """
+
+    __slots__ = ("base", "id", "settled", "started_ns")
 
     def __init__(self) -> None:
         self.id = ""
         self.started_ns = 0
+        self.base: tuple[str, ...] = ()
+        self.settled: Settled | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,11 +117,15 @@ class ToolCall:
     unfinished: dict[Stream, Captured] = field(default_factory=dict, compare=False, repr=False)
     writes: Writes = "direct"
     writes_chosen: bool = False  # somebody asked for it: then nothing runs that cannot keep to it
+    sees_staged: bool = False  # it works on what waits in its session, as a staged call does
+    stack: tuple[Path, ...] = ()  # the layers of that, the upmost first
     # Folders with what its programs changed in the workspace, also if it was cancelled; none if
     # they wrote directly.
     layers: list[Path] = field(default_factory=list, compare=False, repr=False)
     # What is to be done when its changes have reached the workspace.
     when_applied: list[Callable[[], None]] = field(default_factory=list, compare=False, repr=False)
+    # What is to be done when they are staged.
+    when_staged: list[Callable[[], None]] = field(default_factory=list, compare=False, repr=False)
     # Settles what a part of the call that outlives it changed, such as a background job.
     settle: "Settle | None" = field(default=None, compare=False, repr=False)
     record: CallRecord = field(default_factory=CallRecord, compare=False, repr=False)
@@ -153,7 +163,7 @@ class ToolCall:
         None for a program in our own sandbox: that depends on the machine and the workspace.
         """
         match self.tool.runs:
-            case BuiltIn(name="write" | "edit"):
+            case BuiltIn(name="write" | "edit" | "read" | "ls" | "glob"):  # in this process
                 return ""
             case External():
                 return "it runs in this process"
@@ -189,8 +199,9 @@ def chooses_way(tool: Tool) -> bool:
     return may_write(tool) and not is_host
 
 
-# Takes a call that has ended, with its layers, and returns what became of its changes.
-Settle = Callable[[ToolCall], Awaitable["Settled"]]
+# Takes a call that has ended, with its layers, and whether somebody may be asked; returns what
+# became of its changes.
+Settle = Callable[[ToolCall, bool], Awaitable["Settled"]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

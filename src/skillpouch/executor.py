@@ -36,7 +36,7 @@ from skillpouch.errors import (
     SkillpouchError,
     WorkspaceError,
 )
-from skillpouch.execution.zygote_client import why_no_layer
+from skillpouch.execution.zygote_client import open_stack, why_no_layer
 from skillpouch.journal.journal import Journal, user_journal
 from skillpouch.journal.recording import Recorder
 from skillpouch.journal.telemetry import Telemetry
@@ -46,18 +46,19 @@ from skillpouch.policy.authorize import BY_APPROVER, Authorizer, Permit
 from skillpouch.policy.failure_hints import with_notes
 from skillpouch.policy.loading import load_policy
 from skillpouch.policy.policy import Policy, limits_of, time_note
-from skillpouch.registry.registry import FOR_SKILL, ToolOverlay, ToolRegistry, ToolSource
+from skillpouch.registry.registry import (
+    FOR_SKILL,
+    WORKSPACE_NAMES,
+    ToolOverlay,
+    ToolRegistry,
+    ToolSource,
+)
 from skillpouch.results import Stopwatch, ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.runtime.memoize import Shared
 from skillpouch.secrets.redaction import redact_result
 from skillpouch.secrets.sources import Secrets, environment_secrets
-from skillpouch.tools import (
-    Binary,
-    BuiltIn,
-    Tool,
-    definition_of,
-)
+from skillpouch.tools import Binary, BuiltIn, Tool, definition_of
 from skillpouch.trust.grants import Grants
 from skillpouch.workspace.read_only import (
     Seen,
@@ -226,6 +227,8 @@ class ToolExecutor(Shared, ChangeMethods):
         call.watch.lap("ask the policy")
         with self._in_force.recorder.recording(call, permit) as record:
             permitted = permit.applied_to(call)
+            if permitted.sees_staged:
+                permitted = await self._in_force.settler.stacked(permitted)
             before = call.run_later
             if before is not None and permit.approved_by == BY_APPROVER:
                 # Look again: the approver may have taken minutes.
@@ -246,8 +249,6 @@ class ToolExecutor(Shared, ChangeMethods):
         """Run a call, and bring to the workspace what it changed in its layer."""
         in_force = self._in_force
         call.record.started_ns = time.time_ns()
-        if call.writes == "staged":
-            in_force.settler.refuse_while_staged(call)
         await in_force.check_room()
         why = call.lacks_layer
         if why is None:
@@ -336,7 +337,7 @@ class ToolExecutor(Shared, ChangeMethods):
             tool, arguments = tool.runs.session.bind(tool, arguments)
         policy = self._in_force.policy
         terms, run_later = self._terms(policy, tool)
-        way, is_chosen = self._in_force.way_of(tool, writes)
+        way, is_chosen, sees_staged = self._in_force.way_of(tool, writes)
         return ToolCall(
             tool=tool,
             arguments=arguments,
@@ -348,6 +349,7 @@ class ToolExecutor(Shared, ChangeMethods):
             on_progress=self._controls.on_progress,
             writes=way,
             writes_chosen=is_chosen,
+            sees_staged=sees_staged,
             settle=self._in_force.settle,
             watch=watch,
         )
@@ -395,11 +397,14 @@ class _InForce:
         self._controls = controls
         self._room_until = 0.0
 
-    def way_of(self, tool: Tool, asked: str | None) -> tuple[Writes, bool]:
-        """Return how a call of a tool writes, and whether somebody chose that."""
-        if not chooses_way(tool):
-            return "direct", False
-        return self.policy.writes_of(tool, self._controls.writes, asked, _USUAL)
+    def way_of(self, tool: Tool, asked: str | None) -> tuple[Writes, bool, bool]:
+        """Return how a call writes, whether somebody chose that, and whether it sees what waits."""
+        writes, given = chooses_way(tool), self._controls.writes
+        if not writes and tool.id not in WORKSPACE_NAMES:
+            return "direct", False, False
+        asked = asked if writes or asked == "staged" else None
+        way, is_chosen = self.policy.writes_of(tool, given, asked, _USUAL)
+        return (way, is_chosen, way == "staged") if writes else ("direct", False, way == "staged")
 
     async def check_room(self) -> None:
         """Refuse a call whose changes could not be kept; looked at every few seconds."""
@@ -414,16 +419,18 @@ class _InForce:
         # Imported here: most calls change nothing, and do without it.
         from skillpouch.policy.settling import Settler
 
-        return Settler(self.authorizer, self._controls.session)
+        stages = "staged" in (self._controls.writes, self.policy.writes)
+        session = self._controls.session
+        return Settler(self.authorizer, session, stages=stages, show=open_stack)
 
-    async def settle(self, call: ToolCall) -> Settled:
-        """Settle what a part of a call changed that outlived it; nobody is there to be asked."""
-        return await self.settler.settle(call, may_ask=False)
+    async def settle(self, call: ToolCall, may_ask: bool) -> Settled:
+        """Settle what a part of a call changed that outlived it."""
+        return await self.settler.settle(call, may_ask=may_ask)
 
     async def settle_quietly(self, call: ToolCall) -> None:
         """Settle what a call changed that raises: its own error matters more than this one."""
         try:
-            await self.settle(call)
+            call.record.settled = await self.settle(call, False)
         except SkillpouchError as error:  # its workspace may be gone, with the session
             _log.warning("the changes of %s are lost: %s", call.tool.id, error)
 

@@ -119,7 +119,8 @@ class ToolResult:
     reported as modified may be new.
     `writes` tells how the call wrote: "direct", "undoable" or "staged". Unless it was direct,
     `changes` are exactly what it did, and `call_id` is what `undo`, `apply`, `discard` and `diff`
-    take: its number in the journal, where it has one. `conflicts` were left alone.
+    take: its number in the journal, where it has one. `conflicts` were left alone. If changes
+    were refused, `ended_as` are the outcome and the exit code that the call had without that.
     """
 
     tool: str
@@ -154,6 +155,7 @@ class ToolResult:
     conflicts: tuple[Conflict, ...] = ()
     writes: Writes = "direct"
     call_id: str = ""
+    ended_as: tuple[Outcome, int | None] | None = None
 
     def timed(self, timings: Timings) -> "ToolResult":
         """Return a copy with these timings."""

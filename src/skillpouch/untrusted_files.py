@@ -158,12 +158,19 @@ def hold_open(home: str) -> Iterator[None]:
     except OSError:
         yield  # every read will fail, and report the reason
         return
-    before = _held.set(_Held(real, descriptor, {}))
+    with shown_by(real, descriptor):
+        yield
+
+
+@contextmanager
+def shown_by(root: str, folder: int) -> Iterator[None]:
+    """Let the files of a root be found in an open folder inside this block, and close it then."""
+    before = _held.set(_Held(root, folder, {}))
     try:
         yield
     finally:
         _held.reset(before)
-        os.close(descriptor)
+        os.close(folder)
 
 
 @contextmanager
@@ -333,18 +340,16 @@ def _read_regular(descriptor: int, most: int, wanted: int) -> FileContent:
     if not stat.S_ISREG(status.st_mode):
         raise CannotReadError(*_NOT_A_FILE)
     if status.st_size > most:
-        size = f"{status.st_size:,} bytes"
-        raise CannotReadError("too-large", f"{size} are more than the {most:,} allowed")
+        reason = f"{status.st_size:,} bytes are more than the {most:,} allowed"
+        raise CannotReadError("too-large", reason)
     data = _read_up_to(descriptor, min(wanted, most))
     return FileContent(data=data, stamp=stamp_of(status), whole=len(data) >= status.st_size)
 
 
 def _read_up_to(descriptor: int, wanted: int) -> bytes:
-    data = os.read(descriptor, wanted)
-    while data and len(data) < wanted:
+    data = more = os.read(descriptor, wanted)
+    while more and len(data) < wanted:
         more = os.read(descriptor, wanted - len(data))
-        if not more:
-            break
         data += more
     return data
 

@@ -10,12 +10,15 @@ from typing import Any
 
 import pytest
 
-from skillpouch import Limits, Policy, ScriptedTool, SessionManager, SkillManager
+from skillpouch import Limits, Policy, ScriptedTool, SkillManager
+from skillpouch.environment import state_directory
 from skillpouch.errors import CallDeniedError
 from skillpouch.execution.zygote_client import probe
+from skillpouch.journal.reading import JournalReader
+from skillpouch.journal.records import Entry
 from skillpouch.needs import Need
 from skillpouch.policy import Answer, ChangeConditions, LimitRule, Question, Rule
-from skillpouch.policy.settling import StagedChangesError, WritesUnavailableError, share_gone
+from skillpouch.policy.settling import WritesUnavailableError, share_gone
 from skillpouch.results import ToolResult
 from skillpouch.trust.grants import Grants
 from skillpouch.workspace.change_store import ChangeStore, StoreFullError
@@ -76,6 +79,11 @@ def started(manager: SkillManager, tool: str) -> tuple["asyncio.Task[ToolResult]
         loop.call_soon_threadsafe(ready.set)
 
     return asyncio.create_task(manager.executor.execute(tool, on_output=hear)), ready
+
+
+def last_row() -> Entry:
+    with JournalReader(state_directory()) as reader:
+        return reader.get(reader.latest())
 
 
 def tree(folder: Path) -> dict[str, bytes]:
@@ -279,6 +287,10 @@ def test_the_changes_of_a_call_that_timed_out_are_settled(
     assert result.outcome == "timed_out"
     assert changed(result) == {"late.txt": "created"}
     assert (workspace / "late.txt").exists() is arrives
+    row = last_row()
+    assert (row.outcome, row.call_id) == ("timed_out", str(row.id))
+    assert [each["path"] for each in row.changes] == ["late.txt"]
+    assert "+late" in manager.diff(row.id)
 
 
 @pytest.mark.parametrize(("writes", "state"), [("undoable", "applied"), ("staged", "staged")])
@@ -294,6 +306,9 @@ async def test_the_changes_of_a_cancelled_call_are_settled(
 
     assert (workspace / "late.txt").exists() is (state == "applied")
     assert [kept.state for kept in ChangeStore().calls()] == [state]
+    row = last_row()
+    assert (row.outcome, row.writes, row.call_id) == ("cancelled", writes, str(row.id))
+    assert [each["path"] for each in row.changes] == ["late.txt"]
 
 
 async def test_a_file_that_changed_meanwhile_is_named_and_left_alone(
@@ -505,34 +520,61 @@ def test_a_background_job_holds_its_own_layer_until_it_ends(
     assert not (workspace / "early.txt").exists()
 
 
-def test_a_job_that_destroys_is_refused_and_its_look_says_so(
+def destroyed_by_a_job(manager: SkillManager) -> ToolResult:
+    started = call(manager, "bash", {"command": "rm many/*", "background": True})
+    return call(manager, "bash", {"job": json.loads(started.stdout)["job"], "timeout": 30_000})
+
+
+def test_a_job_that_destroys_asks_before_its_changes_arrive(
     manager_of: MakeManager, workspace: Path
 ) -> None:
-    manager = manager_of(builtins=True, approver=lambda _: True)
+    asked: list[Question] = []
 
-    started = call(manager, "bash", {"command": "rm many/*", "background": True})
-    looked = call(manager, "bash", {"job": json.loads(started.stdout)["job"], "timeout": 30_000})
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return bool(question.diff)
+
+    looked = destroyed_by_a_job(manager_of(builtins=True, approver=approve))
+
+    assert ["-text 1\n" in question.diff for question in asked] == [True]
+    assert not (workspace / "many/1").exists()
+    assert ChangeStore().get(looked.call_id).state == "applied"
+
+
+@pytest.mark.parametrize("approver", [None, lambda _: False], ids=["nobody", "no"])
+def test_a_job_that_destroys_is_refused_without_an_approval_and_its_look_says_so(
+    manager_of: MakeManager, workspace: Path, approver: Any
+) -> None:
+    looked = destroyed_by_a_job(manager_of(builtins=True, approver=approver))
 
     assert (workspace / "many/1").exists()
     assert "20 changes did not reach the workspace" in looked.notes[-1]
+    assert f"`skillpouch apply {looked.call_id}`" in looked.notes[-1]
+    assert ChangeStore().get(looked.call_id).state == "refused"
 
 
-async def test_a_staged_session_waits_until_its_changes_are_applied(
-    manager_of: MakeManager, tmp_path: Path
+async def test_a_job_that_is_ended_asks_nobody_and_keeps_what_it_did(
+    manager_of: MakeManager, workspace: Path
 ) -> None:
-    sessions = SessionManager(manager_of(), writes="staged", workspaces=tmp_path / "sessions")
-    first, second = await sessions.create_session(), await sessions.create_session()
+    asked: list[Question] = []
 
-    staged = await sessions.execute(first, "demo.make")
-    other = await sessions.execute(second, "demo.make")
-    with pytest.raises(StagedChangesError) as raised:
-        await sessions.execute(first, "demo.nothing")
-    ChangeStore().get(staged.call_id).apply()
-    after = await sessions.execute(first, "demo.nothing")
+    def approve(question: Question) -> bool:
+        asked.append(question)
+        return True
 
-    assert (staged.writes, other.writes, after.outcome) == ("staged", "staged", "ok")
-    assert raised.value.ids == (staged.call_id,)
-    assert f"`skillpouch apply {staged.call_id}`" in raised.value.hint
+    manager = manager_of(builtins=True, approver=approve)
+    line = "rm many/*; echo ready; while :; do sleep 0.01; done"
+
+    started = await manager.acall("bash", {"command": line, "background": True})
+    job = json.loads(started.stdout)["job"]
+    said = ""
+    while "ready" not in said:
+        said += (await manager.acall("bash", {"job": job, "timeout": 100})).stdout
+    looked = await manager.acall("bash", {"job": job, "kill": True})
+
+    assert asked == []
+    assert (workspace / "many/1").exists()
+    assert ChangeStore().get(looked.call_id).state == "refused"
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,10 @@ def names_in(folder: Path) -> list[str]:
     return sorted(each.name for each in folder.iterdir())
 
 
+def files_in(folder: Path) -> list[str]:
+    return sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file())
+
+
 def said(kept: KeptCall) -> list[tuple[str, str]]:
     return [(each.change, each.path) for each in kept.changes.files]
 
@@ -131,6 +135,66 @@ def test_only_some_of_the_changes_are_applied_and_undone(bench: Bench) -> None:
     assert bench.store.get("1").state == "applied"
     kept.undo(["b"])
     assert [(bench.workspace / name).read_text() for name in "abc"] == ["12", "1", "2"]
+
+
+def test_a_file_of_a_new_folder_comes_and_goes_without_the_rest(bench: Bench) -> None:
+    bench.given(("write", "here.txt", "old"))
+    before = tree_of(bench.workspace)
+    kept = bench.call(
+        ("mkdir", "made"),
+        ("mkdir", "made/deep"),
+        ("write", "made/one", "1"),
+        ("write", "made/deep/two", "2"),
+        ("write", "made/deep/three", "3"),
+        ("chmod", "made/deep", 0o750),
+    )
+
+    some = kept.apply(["made/deep/two"])
+    state, first = kept.state, files_in(bench.workspace)
+    rest = kept.apply()
+    second = files_in(bench.workspace)
+    back = kept.undo(["made/one"])
+    third = files_in(bench.workspace)
+    kept.undo()
+
+    assert (some.conflicts, rest.conflicts, back.conflicts) == ((), (), ())
+    assert (state, first) == ("staged", ["here.txt", "made/deep/two"])
+    assert second == ["here.txt", "made/deep/three", "made/deep/two", "made/one"]
+    assert third == ["here.txt", "made/deep/three", "made/deep/two"]
+    assert differences(before, tree_of(bench.workspace)) == []
+
+
+def test_a_file_of_a_folder_that_was_applied_whole_is_undone_alone(bench: Bench) -> None:
+    kept = bench.call(
+        ("mkdir", "made"),
+        ("mkdir", "made/deep"),
+        ("write", "made/deep/a", "a"),
+        ("mkdir", "made/b"),
+    )
+    kept.apply()
+    after = tree_of(bench.workspace)
+
+    undone = kept.undo(["made/deep/a"])
+    left = sorted(p.name for p in bench.workspace.rglob("*"))
+    undone.call.undo()
+
+    assert left == ["b", "made"]  # a folder goes when nothing of the call is left in it
+    assert differences(after, tree_of(bench.workspace)) == []
+
+
+def test_the_copy_of_a_workspace_counts_in_the_room_that_is_kept(bench: Bench) -> None:
+    bench.given(("write", "large", "x" * 300_000), ("write", "small", "y"))
+    store = ChangeStore(bench.store.directory, retention=ChangeRetention(megabytes=0.5, days=30))
+
+    for number in range(3):
+        kept = store.begin(str(number), bench.workspace, tool="demo", started_ns=time.time_ns())
+        kept.copy_workspace()
+        bench.given(("write", "small", f"y{number}"))
+        kept.take_copy()
+        store.check_room()
+
+    (left,) = store.calls()
+    assert (left.id, left.bytes > 300_000) == ("2", True)
 
 
 @pytest.mark.promise("undo-10")

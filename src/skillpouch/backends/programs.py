@@ -63,8 +63,15 @@ def confinement_of(
         call.access.without_values,
         # The exchange folder is read-only, too: the next call would find what this one wrote there.
         (*_RUN_SCRIPTS, exchange, *readable) if exchange else readable,
-        call.writes != "direct",
+        _Layers(is_own=call.writes != "direct" or bool(call.stack), below=call.stack),
     )
+
+
+class _Layers(NamedTuple):
+    """Whether a program has a layer of its own, and those of earlier calls that it sees."""
+
+    is_own: bool
+    below: tuple[Path, ...]
 
 
 class _Of(NamedTuple):
@@ -85,7 +92,7 @@ def _confinement(
     terms: Terms,
     access: Access,
     readable: tuple[Path, ...],
-    layered: bool,
+    layers: _Layers,
 ) -> Confinement:
     workspace = terms.workspace
     skill = Path(of.home) if of.home else None
@@ -109,7 +116,8 @@ def _confinement(
         profiles=cast("tuple[Profile, ...]", () if is_unconfined else access.profiles),
         required=terms.required,
         sandbox="off" if is_unconfined else terms.sandbox,
-        layered=layered,
+        layered=layers.is_own,
+        stack=layers.below,
     )
 
 

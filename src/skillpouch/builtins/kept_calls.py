@@ -18,7 +18,7 @@ from skillpouch.tools import Tool
 if TYPE_CHECKING:
     from skillpouch.controls import Controls
     from skillpouch.secrets.redaction import Redactor
-    from skillpouch.workspace.change_store import KeptCall
+    from skillpouch.workspace.change_store import ChangeStore, KeptCall
 
 UNDO, APPLY, DISCARD, DIFF = (f"skillpouch.{each}" for each in ("undo", "apply", "discard", "diff"))
 DIFF_BYTES = 100_000
@@ -124,6 +124,10 @@ class KeptCalls:
             raise OtherWorkspaceError(call_id, kept.workspace, self._workspace)
         return kept
 
+    @property
+    def store(self) -> "ChangeStore":
+        return self._store
+
     def listed(self, session: str | None = None) -> list["KeptCall"]:
         """Return the kept calls, the newest first."""
         with _explained():
@@ -140,6 +144,13 @@ class KeptCalls:
             where = f"of session {session!r} in" if session else "in"
             raise NothingKeptError(f"no call {where} {self._workspace} can be undone")
         return found
+
+    def waiting(self, session: str) -> list["KeptCall"]:
+        """Return the calls of a session whose changes wait, in the order in which they ended."""
+        found = [each for each in self.listed(session) if each.state == "staged"]
+        if not found:
+            raise NothingKeptError(f"no changes of session {session!r} wait in {self._workspace}")
+        return sorted(found, key=lambda each: each.facts.settled_ns)
 
     def parts(self, call_id: str) -> list["KeptCall"]:
         """Return a call to undo; of an undo of several calls, one for each of them, the last first.
@@ -356,25 +367,48 @@ class ChangeMethods(ABC):
         said |= {} if session is None else {"session": session}
         return await self.change_runner().run(UNDO, said | _paths(paths))
 
-    def apply(self, call: CallReference, paths: Iterable[str] = ()) -> ToolResult:
+    def apply(
+        self,
+        call: CallReference | None = None,
+        paths: Iterable[str] = (),
+        *,
+        session: str | None = None,
+        earlier: bool = False,
+    ) -> ToolResult:
         """Bring what a staged call changed into the workspace: all of it, or some paths.
 
-        Also what a rule refused, and what was undone. Conflicts are as in `undo`.
+        Also what a rule refused, and what was undone. `earlier` first applies the calls that wait
+        and that it builds on; `session`, in place of a call, all that wait in a session. Conflicts
+        are as in `undo`.
         """
-        return _blocking(self.aapply(call, paths))
+        return _blocking(self.aapply(call, paths, session=session, earlier=earlier))
 
-    async def aapply(self, call: CallReference, paths: Iterable[str] = ()) -> ToolResult:
+    async def aapply(
+        self,
+        call: CallReference | None = None,
+        paths: Iterable[str] = (),
+        *,
+        session: str | None = None,
+        earlier: bool = False,
+    ) -> ToolResult:
         """Do what `apply` does, without blocking the event loop."""
-        said = {"call": call_id_of(call)} | _paths(paths)
-        return await self.change_runner().run(APPLY, said)
+        said = _one_or_all(call, session) | ({"earlier": True} if earlier else {})
+        return await self.change_runner().run(APPLY, said | _paths(paths))
 
-    def discard(self, call: CallReference) -> ToolResult:
-        """Drop what a staged call changed, so that it never reaches the workspace."""
-        return _blocking(self.adiscard(call))
+    def discard(
+        self, call: CallReference | None = None, *, session: str | None = None
+    ) -> ToolResult:
+        """Drop what a staged call changed, so that it never reaches the workspace.
 
-    async def adiscard(self, call: CallReference) -> ToolResult:
+        `session`, in place of a call, drops all that waits in a session.
+        """
+        return _blocking(self.adiscard(call, session=session))
+
+    async def adiscard(
+        self, call: CallReference | None = None, *, session: str | None = None
+    ) -> ToolResult:
         """Do what `discard` does, without blocking the event loop."""
-        return await self.change_runner().run(DISCARD, {"call": call_id_of(call)})
+        return await self.change_runner().run(DISCARD, _one_or_all(call, session))
 
     def diff(
         self, call: CallReference, *, path: str | None = None, most_bytes: int = DIFF_BYTES
@@ -409,6 +443,12 @@ class ChangeMethods(ABC):
         from asyncio import to_thread
 
         return await to_thread(self.changes, session=session)
+
+
+def _one_or_all(call: CallReference | None, session: str | None) -> dict[str, Any]:
+    if (call is None) == (session is None):
+        raise ValueError("pass a call, or session=: one of them")
+    return {"session": session} if call is None else {"call": call_id_of(call)}
 
 
 def _paths(paths: Iterable[str]) -> dict[str, Any]:

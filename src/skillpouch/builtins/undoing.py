@@ -16,7 +16,7 @@ from skillpouch.builtins.kept_calls import (
     line_of,
     paths_below,
 )
-from skillpouch.errors import SkillpouchError
+from skillpouch.errors import SkillpouchError, ToolFaultError
 from skillpouch.policy.settling import files_of, to_its_end
 from skillpouch.results import Conflict, FileChange, ToolResult, milliseconds
 from skillpouch.tools import Effect, Hosted, Tool, qualified_wire_name
@@ -66,10 +66,9 @@ def apply_tool() -> Tool:
     """Return the tool that brings staged changes into the workspace."""
     return _tool(
         APPLY,
-        "Bring what a staged call changed into the workspace.",
-        {"call": _CALL, "paths": _PATHS},
+        "Bring what a staged call changed into the workspace, or what all calls of a session did.",
+        {"call": _CALL, "session": _SESSION, "earlier": _EARLIER, "paths": _PATHS},
         partial(_run, _apply),
-        required=["call"],
     )
 
 
@@ -77,10 +76,10 @@ def discard_tool() -> Tool:
     """Return the tool that drops staged changes."""
     return _tool(
         DISCARD,
-        "Drop what a staged call changed: it never reaches the workspace.",
-        {"call": _CALL},
+        "Drop what a staged call changed, or all calls of a session: it never reaches the"
+        " workspace.",
+        {"call": _CALL, "session": _SESSION},
         partial(_run, _discard),
-        required=["call"],
     )
 
 
@@ -113,6 +112,8 @@ def tools_for_models(redactor: "Callable[[], Redactor]") -> list[Tool]:
 
 
 _CALL = {"type": "string", "description": "the id of the call", "minLength": 1}
+_SESSION = {"type": "string", "description": "instead of one call: all that wait in it"}
+_EARLIER = {"type": "boolean", "description": "before it, the calls that wait and it builds on"}
 _PATHS = {
     "type": "array",
     "items": {"type": "string", "minLength": 1},
@@ -227,23 +228,49 @@ def _to_undo(said: dict[str, Any], calls: KeptCalls) -> list[KeptCall]:
 
 
 def _apply(call: "ToolCall", calls: KeptCalls) -> _Done:
-    kept = calls.get(call.arguments["call"])
-    if kept.state not in ("staged", "refused", "undone"):
-        raise ChangeStateError(kept.id, kept.state, "applied")
-    _tell(call, f"applying call {kept.id}", kept)
-    outcome = kept.apply(_only(kept, call.arguments.get("paths")))
-    done = _Done([kept.id], [], [], [], call_id=kept.id)
-    _add(done, f"applied call {kept.id} of {kept.tool}", outcome.changes, outcome.conflicts)
+    chosen = _that_wait(call.arguments, calls)
+    for kept in chosen:
+        if kept.state not in ("staged", "refused", "undone"):
+            raise ChangeStateError(kept.id, kept.state, "applied")
+    done = _Done([], [], [], [])
+    for kept in chosen:
+        _tell(call, f"applying call {kept.id}", kept)
+        try:
+            outcome = kept.apply(_only(kept, call.arguments.get("paths")))
+        except SkillpouchError as error:
+            if not done.calls:
+                raise
+            done.trouble = error  # the calls before it are applied
+            break
+        done.call_id = kept.id
+        done.calls.append(kept.id)
+        _add(done, f"applied call {kept.id} of {kept.tool}", outcome.changes, outcome.conflicts)
     return done
 
 
 def _discard(call: "ToolCall", calls: KeptCalls) -> _Done:
-    kept = calls.get(call.arguments["call"])
-    if kept.state not in ("staged", "refused"):
-        raise ChangeStateError(kept.id, kept.state, "discarded")
-    total = kept.changes.total
-    kept.discard()
-    return _Done([kept.id], [], [], [f"discarded call {kept.id} of {kept.tool}: {_count(total)}"])
+    chosen = _that_wait(call.arguments, calls)
+    for kept in chosen:
+        if kept.state not in ("staged", "refused"):
+            raise ChangeStateError(kept.id, kept.state, "discarded")
+    done = _Done([], [], [], [])
+    for kept in reversed(chosen):
+        total = _count(kept.changes.total)
+        kept.discard()
+        done.calls.append(kept.id)
+        done.lines.append(f"discarded call {kept.id} of {kept.tool}: {total}")
+    return done
+
+
+def _that_wait(said: dict[str, Any], calls: KeptCalls) -> list[KeptCall]:
+    """Return the call that is named, or all calls of a session that wait, in their order."""
+    if ("call" in said) == ("session" in said):
+        raise ToolFaultError("invalid_argument", "give either `call` or `session`")
+    if "session" in said:
+        return calls.waiting(said["session"])
+    kept = calls.get(said["call"])
+    earlier = [calls.get(each) for each in reversed(kept.facts.base)] if said.get("earlier") else []
+    return [*(each for each in earlier if each.state == "staged"), kept]
 
 
 def _add(

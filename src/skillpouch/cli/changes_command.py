@@ -84,31 +84,56 @@ def diff_command(
 
 
 @click.command("apply")
-@click.argument("call")
+@click.argument("call", required=False)
 @click.argument("paths", nargs=-1, metavar="[PATH]...")
+@click.option("--earlier", is_flag=True, help="First the calls that wait and CALL builds on.")
+@click.option("--session", metavar="ID", help="All calls of this session that wait.")
 @workspace_options
-def apply_command(
-    call: str,
+def apply_command(  # noqa: PLR0913, PLR0917 - one parameter per option
+    call: str | None,
     paths: tuple[str, ...],
+    earlier: bool,
+    session: str | None,
     workspace: Path | None,
     roots: tuple[Path, ...],
     as_json: bool,
 ) -> None:
     """Bring what the staged CALL changed into the workspace: all of it, or these PATHs.
 
-    Files that somebody else changed meanwhile are named and left alone; the exit code is 1 then.
+    Files that somebody else changed meanwhile are named and left alone, and so are those of an
+    earlier call of the session that waits; the exit code is 1 then.
     """
-    _report(_working(roots, workspace, lambda manager: manager.apply(call, paths)), as_json)
+    _require_one(call, session)
+
+    def apply(manager: SkillManager) -> ToolResult:
+        return manager.apply(call, paths, session=session, earlier=earlier)
+
+    _report(_working(roots, workspace, apply), as_json)
 
 
 @click.command("discard")
-@click.argument("call")
+@click.argument("call", required=False)
+@click.option("--session", metavar="ID", help="All calls of this session that wait.")
 @workspace_options
 def discard_command(
-    call: str, workspace: Path | None, roots: tuple[Path, ...], as_json: bool
+    call: str | None,
+    session: str | None,
+    workspace: Path | None,
+    roots: tuple[Path, ...],
+    as_json: bool,
 ) -> None:
     """Drop what the staged CALL changed: it never reaches the workspace."""
-    _report(_working(roots, workspace, lambda manager: manager.discard(call)), as_json)
+    _require_one(call, session)
+
+    def discard(manager: SkillManager) -> ToolResult:
+        return manager.discard(call, session=session)
+
+    _report(_working(roots, workspace, discard), as_json)
+
+
+def _require_one(call: str | None, session: str | None) -> None:
+    if (call is None) == (session is None):
+        raise click.UsageError("give CALL, or --session: one of them")
 
 
 @click.command("undo")

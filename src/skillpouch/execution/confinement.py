@@ -127,7 +127,8 @@ class Confinement:
     call with a network namespace of its own has "loopback" in any case.
 
     `layered`: if this machine can, what a call writes to the workspace goes to a folder of its own,
-    and the workspace stays as it is; the protection "writes" says which.
+    and the workspace stays as it is; the protection "writes" says which. `stack` are such folders
+    of earlier calls, the last first: the call sees the workspace with what is in them.
     """
 
     workspace: Path
@@ -147,6 +148,7 @@ class Confinement:
     temporary_bytes: int = 256 * 1024 * 1024
     workspace_read_only: bool = False
     layered: bool = False
+    stack: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         if self.workspace == Path("/"):
@@ -190,6 +192,7 @@ class Plan:
     cgroup: str  # the folder for the cgroups of sandboxes, "" without cgroups
     root: bool
     layered: bool  # each sandbox has a layer over the workspace
+    stack: tuple[str, ...]  # layers of earlier calls between the two, the upmost first
     protections: tuple[tuple[str, str], ...] = field(compare=False)
 
     @cached_property
@@ -262,8 +265,11 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         cgroup=machine.cgroup if on and machine.adoption else "",
         root=machine.root,
         layered=namespaces and machine.overlay and _may_be_layered(confinement),
+        stack=tuple(map(str, confinement.stack)),
         protections=(),
     )
+    if chosen.stack and not chosen.layered:
+        raise CommandStartError("the call", "what waits in its session cannot be shown to it")
     profiles = _profiles(confinement, chosen, machine) if on else ()
     # With local sockets the kernel hands system calls to their supervisor, and there can be one.
     is_handed = chosen.seccomp and machine.notifications and "local-sockets" not in profiles

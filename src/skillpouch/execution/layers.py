@@ -47,7 +47,9 @@ class LayerFolders:
         atexit.register(self._remove)
 
     def new(self, plan: Plan) -> Layer:
-        return Layer(self.path, next(self._numbers), str(plan.workspace), _pinned_names(plan))
+        """Return a new layer; its root is like that of what it lies on."""
+        below = plan.stack[0] if plan.stack else str(plan.workspace)
+        return Layer(self.path, next(self._numbers), below, _pinned_names(plan))
 
     def _remove(self) -> None:
         if os.getpid() == self._process:  # not in a process that was forked from it

@@ -44,8 +44,9 @@ class OpenedPaths:
         self.layers: LayerFolders | None = None
         self._changeable = [path for path, right, _ in plan.paths if right == "write"]
         required = [(path, right) for path, right, required in plan.paths if required]
-        if len(required) > wire.MOST_DESCRIPTORS:
-            reason = f"it may use {len(required)} paths, the limit is {wire.MOST_DESCRIPTORS}"
+        count = len(required) + len(plan.stack)
+        if count > wire.MOST_DESCRIPTORS:
+            reason = f"it may use {count} paths, the limit is {wire.MOST_DESCRIPTORS}"
             raise CommandStartError("the tool", reason, hint="grant the folder around them")
         try:
             for (path, right), identity in zip(required, expected, strict=True):
@@ -72,6 +73,10 @@ class OpenedPaths:
             raise CommandStartError("the tool", reason)
         self.layers = layer_folders()
         self._fds[self.layers.path] = ("write", open_plain(self.layers.path))
+        for number, path in enumerate(plan.stack):
+            # Where the zygote mounts it: made here, so that two zygotes do not make it at once.
+            os.makedirs(f"{self.layers.path}/s{number}", exist_ok=True)  # noqa: PTH103
+            self._fds[path] = ("read", open_plain(path))
 
     def _take(self, path: str, right: Right, identity: Identity, *, is_followed: bool) -> None:
         try:

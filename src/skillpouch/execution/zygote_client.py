@@ -1,4 +1,4 @@
-"""ZygoteClient: starts a zygote, orders sandboxes from it, and ends it."""
+"""ZygoteClient: starts a zygote, orders sandboxes from it, ends it; and views of stacked layers."""
 
 import asyncio
 import contextlib
@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+from array import array
 from contextlib import nullcontext
 from functools import cache, partial
 from operator import itemgetter
@@ -26,6 +27,8 @@ from skillpouch.execution.replies import Ineligible
 from skillpouch.execution.sandbox_client import JobChannel, Layer, SandboxClient, SandboxOwner
 from skillpouch.execution.sandbox_pool import AnySandbox, SandboxPool
 from skillpouch.execution.zygote import wire
+from skillpouch.runtime.memoize import BoundedCache
+from skillpouch.untrusted_files import open_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -383,6 +386,62 @@ async def why_no_layer(workspace: Path) -> str:
     machine = _known.get(os.getpid())
     machine = machine or await asyncio.to_thread(probe)
     return why_direct(workspace, machine, state_directory())
+
+
+class _StackView:
+    """An overlay of the workspace and the layers of a session's calls, mounted nowhere."""
+
+    def __init__(self, tree: int, configuration: int) -> None:
+        from skillpouch.execution.zygote.kernel import names_forgetter
+
+        self._fds = (tree, configuration)
+        self._forget = names_forgetter(configuration)
+
+    def opened(self) -> int:
+        """Return a descriptor of its root, which shows all folders as they are now."""
+        # Also where it is refused because the overlay is read-only, names were forgotten first.
+        self._forget()
+        return os.dup(self._fds[0])
+
+    def __del__(self) -> None:
+        for fd in self._fds:
+            os.close(fd)
+
+
+_views: BoundedCache[tuple[int, tuple[Path, ...]], _StackView] = BoundedCache(8)
+
+
+def open_stack(folders: tuple[Path, ...]) -> int:
+    """Return a descriptor of folders laid over each other, the upmost first; nobody can write it.
+
+    So the host sees what a call sees that runs on layers of earlier calls. Raises OSError.
+    """
+    key = (os.getpid(), folders)
+    view = _views.get(key)
+    if view is None:
+        view = _views[key] = _new_view(folders)
+    return view.opened()
+
+
+def _new_view(folders: tuple[Path, ...]) -> _StackView:
+    opened: list[int] = []
+    pid, control = start_program("show")
+    control.settimeout(_PROBE_SECONDS)
+    try:
+        opened.extend(open_plain(str(each)) for each in folders)
+        fields = {"user": probe().user_namespace, "folders": [str(each) for each in folders]}
+        wire.send_value(control, wire.CONFIGURE, fields, tuple(opened))
+        # Not socket.recv_fds, which ignores its flags.
+        flags = socket.MSG_CMSG_CLOEXEC
+        packet, given, _, _ = control.recvmsg(1024, socket.CMSG_SPACE(8), flags)
+    finally:
+        control.close()
+        for fd in opened:
+            os.close(fd)
+        os.waitpid(pid, 0)
+    if packet[:1] != wire.READY:
+        raise OSError(packet[1:].strip().decode(errors="replace") or "no overlay could be made")
+    return _StackView(*array("i", given[0][2]))
 
 
 def _try() -> Machine:

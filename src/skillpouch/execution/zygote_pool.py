@@ -115,8 +115,17 @@ class ZygotePool:
             self._zygotes.move_to_end(key)
             return zygote
         if zygote is None and self._may_have_one_more(plan.workspace) and self._make_room():
+            self._drop_outdated(plan)
             return self._start(key)
         return None
+
+    def _drop_outdated(self, plan: Plan) -> None:
+        """End the idle zygotes of a session's earlier state: its next calls see more layers."""
+        for key, zygote in list(self._zygotes.items()) if plan.stack else ():
+            old = key[0].stack
+            is_before = key[0].workspace == plan.workspace and len(old) < len(plan.stack)
+            if old and is_before and plan.stack[-len(old) :] == old and not zygote.busy:
+                self._drop(key)
 
     def _may_have_one_more(self, workspace: Path) -> bool:
         share = self._share

@@ -8,14 +8,15 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from skillpouch.calls import ToolCall, interceptors
+from skillpouch.calls import Settled, ToolCall, interceptors
 from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.records import CallEnd, Started
 from skillpouch.journal.telemetry import SpanFacts, Telemetry, ToolSpan, tool_span
+from skillpouch.limits import Writes
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import Captured, Stream, ToolResult
-from skillpouch.secrets.redaction import Redactor
+from skillpouch.secrets.redaction import Redactor, redact_changes
 from skillpouch.tools import Tool
 
 
@@ -130,10 +131,16 @@ class Recorder:
         *,
         duration_ms: float = 0.0,
         written: Mapping[Stream, Captured] | None = None,
+        settled: tuple[Writes, Settled] | None = None,
     ) -> None:
+        """Record a call without a result: what it wrote so far, and what it changed."""
         if self._journal is None or number is None:
             return
         ending = ending_of_error(error, redactor, duration_ms=duration_ms)
+        if settled is not None:
+            writes, kept = settled
+            changes = redact_changes(kept.changes, redactor)
+            ending = replace(ending, writes=writes, changes=changes, call_id=kept.call_id)
         if written:
             stdout, stderr = (redactor.text(written[name].text) for name in ("stdout", "stderr"))
             total = sum(captured.total_bytes for captured in written.values())
@@ -218,9 +225,14 @@ class Recording:
     def _end(self, error: BaseException | None) -> None:
         if error is not None:
             took = (time.perf_counter() - self._began) * 1000
-            redactor, written = self._permit.redactor, self._call.unfinished
+            call, kept = self._call, self._call.record.settled
             self._recorder.end_with_error(
-                self._number, error, redactor, duration_ms=took, written=written
+                self._number,
+                error,
+                self._permit.redactor,
+                duration_ms=took,
+                written=call.unfinished,
+                settled=(call.writes, kept) if kept is not None and kept.state else None,
             )
         elif self.result is not None:
             self._recorder.end_with_result(self._number, self.result)

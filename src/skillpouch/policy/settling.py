@@ -41,6 +41,10 @@ _DIFF_BYTES = 20_000  # for an approver: more is not read
 _MOST_NAMED = 5
 _LARGEST_COMPARED = 8 * 1024 * 1024  # of a file; how much of a larger one is gone is not known
 _LITTLE_ROOM = 256 * 1024 * 1024
+_MOST_STACKED = 100  # layers that a call sees; an overlay looks for every name in each of them
+
+# Returns a descriptor of folders laid over each other, the upmost first; OSError if it cannot.
+ShowLayers = Callable[[tuple[Path, ...]], int]
 
 
 class WritesUnavailableError(SkillpouchError):
@@ -61,15 +65,16 @@ class WritesUnavailableError(SkillpouchError):
 
 
 class StagedChangesError(CallDeniedError):
-    """Changes of this session wait to be applied, and a new call would not see them."""
+    """Changes of this session wait to be applied, and a new call could not see them."""
 
     code = "changes_staged"
 
-    def __init__(self, tool: str, ids: Iterable[str]) -> None:
+    def __init__(self, tool: str, ids: Iterable[str], why: str) -> None:
         self.ids = tuple(ids)
+        self.why = why
         named = ", ".join(self.ids[:_MOST_NAMED])
         super().__init__(
-            f"{tool} does not run: staged changes of this session wait, and it would not see them",
+            f"{tool} does not run: changes of this session wait, and it would not see them: {why}",
             hint=f"`skillpouch apply {self.ids[0]}` or `skillpouch discard {self.ids[0]}` first;"
             f" waiting: {named}",
             tool=tool,
@@ -100,12 +105,16 @@ def _has_little_room(directory: Path) -> bool:
 class Settler:
     """Settles the calls of one executor."""
 
-    def __init__(self, authorizer: Authorizer, session: str | None) -> None:
+    def __init__(
+        self, authorizer: Authorizer, session: str | None, *, stages: bool, show: ShowLayers
+    ) -> None:
         self._authorizer = authorizer
         self._session = session or ""
+        self._stages = stages or bool(session)
+        self._show = show
         self._store: ChangeStore | None = None
-        self._waiting: list[str] = []  # ids of staged calls of this session
-        self._is_searched = False
+        self._waiting: list[str] = []  # ids of staged calls that the next ones see, the last last
+        self._is_searched = not session
 
     @property
     def store(self) -> ChangeStore:
@@ -113,27 +122,60 @@ class Settler:
             self._store = ChangeStore()
         return self._store
 
-    def refuse_while_staged(self, call: ToolCall) -> None:
-        """Refuse a staged call while changes of its session wait, which it would not see.
+    async def stacked(self, call: ToolCall) -> ToolCall:
+        """Return a call that sees what waits in its session, or raise StagedChangesError.
 
-        Without a session calls are independent of each other: each is staged on its own.
+        Without a session, and if only single calls are staged, each is staged on its own.
         """
         looks = isinstance(call.tool.runs, BuiltIn) and "job" in call.arguments  # at a job
-        if not self._session or looks:
-            return
-        if not self._is_searched:
-            kept = self.store.calls(workspace=call.terms.workspace, session=self._session)
-            self._waiting = [each.id for each in kept if each.state == "staged"]
-            self._is_searched = True
-        self._waiting = [each for each in self._waiting if self._is_staged(each)]
-        if self._waiting:
-            raise StagedChangesError(call.tool.id, self._waiting)
+        if not self._stages or looks:
+            return call
+        waiting = await to_its_end(lambda: self._found_waiting(call))
+        layers = tuple(layer for each in waiting for layer in each.layers)
+        if not waiting:
+            return call
+        why = await to_its_end(lambda: self._why_not_shown(call, waiting, layers))
+        if why:
+            raise StagedChangesError(call.tool.id, [each.id for each in waiting], why)
+        call.record.base = tuple(each.id for each in waiting)
+        return replace(call, stack=layers)
 
-    def _is_staged(self, call_id: str) -> bool:
+    def _found_waiting(self, call: ToolCall) -> list[KeptCall]:
+        """Return the calls of this session that wait, the last first."""
+        if not self._is_searched:
+            found = self.store.calls(workspace=call.terms.workspace, session=self._session)
+            found = [each for each in found if each.state == "staged"]
+            self._waiting = [
+                each.id for each in sorted(found, key=lambda kept: kept.facts.settled_ns)
+            ]
+            self._is_searched = True
+        waiting = [each for each in map(self._staged, self._waiting) if each is not None]
+        self._waiting = [each.id for each in waiting]
+        return [each for each in reversed(waiting) if each.workspace == call.terms.workspace]
+
+    def _staged(self, call_id: str) -> KeptCall | None:
         try:
-            return self.store.get(call_id).state == "staged"
+            kept = self.store.get(call_id)
         except SkillpouchError:
-            return False
+            return None
+        return kept if kept.state == "staged" else None
+
+    def _why_not_shown(
+        self, call: ToolCall, waiting: list[KeptCall], layers: tuple[Path, ...]
+    ) -> str:
+        lacking = call.lacks_layer
+        if lacking:
+            return lacking
+        partly = [each.id for each in waiting if not each.layers]
+        if partly:
+            return f"a part of call {partly[0]} was applied"
+        if len(layers) > _MOST_STACKED:
+            return f"{len(layers)} of them is more than can be shown at once"
+        try:
+            os.close(self._show((*layers, call.terms.workspace)))
+        except OSError as error:
+            return (error.strerror or str(error)).lower()
+        return ""
 
     async def settle(self, call: ToolCall, *, may_ask: bool = True) -> Settled:
         """Settle the layers of a call that has ended, whatever its outcome."""
@@ -196,6 +238,7 @@ class Settler:
             tool=call.tool.id,
             session=self._session,
             started_ns=call.record.started_ns,
+            base=call.record.base,
         )
         try:
             return begin(call.id)
@@ -204,12 +247,28 @@ class Settler:
 
     def _judged(self, call: ToolCall) -> tuple[KeptCall | None, ChangeFacts, Decision]:
         kept = self._begun(call)
-        kept.take(*call.layers)
+        self._take(call, kept)
         if kept.is_empty:
             kept.discard()
             return None, ChangeFacts(), Decision(verdict="allow", reasons=())
         facts = _facts(call, kept)
         return kept, facts, self._authorizer.judge_changes(call, facts)
+
+    def _take(self, call: ToolCall, kept: KeptCall) -> None:
+        # Of what it saw, only what still waits: the rest is in the workspace, or discarded.
+        waiting = [each for each in map(self._staged, call.record.base) if each is not None]
+        seen = [layer for each in waiting for layer in each.layers]
+        if not seen:
+            kept.take(*call.layers)
+            return
+        try:
+            below = self._show((*seen, call.terms.workspace))
+        except OSError as error:
+            raise ChangesError.of("the changes of the call cannot be read", error) from error
+        try:
+            kept.take(*call.layers, below=below)
+        finally:
+            os.close(below)
 
     async def _asked(
         self, call: ToolCall, kept: KeptCall, facts: ChangeFacts, decision: Decision
@@ -230,6 +289,8 @@ class Settler:
             return _settled(kept, facts, "refused", reasons=decision.reasons)
         if call.writes == "staged":
             self._waiting.append(kept.id)
+            for act in call.when_staged:
+                act()
             return _settled(kept, facts, "staged")
         outcome = kept.apply()
         for act in call.when_applied:
@@ -327,9 +388,28 @@ def settled_result(result: ToolResult, call: ToolCall, settled: Settled) -> Tool
     )
     if settled.state == "refused":
         # What the program said of itself counts no longer: a shell must not take it for a success.
+        ended = (result.outcome, result.exit_code)
         result = replace(result, outcome="denied", code="changes_refused", exit_code=None)
+        result = replace(result, ended_as=ended)
     result = result.with_notes(notes_about(settled))
     return result.with_run_later(settled.run_later)
+
+
+def answered_result(result: ToolResult, applied: ToolResult | None, reason: str) -> ToolResult:
+    """Return the result of a call whose changes were refused until somebody answered.
+
+    `applied` is what applying them gave; None if they are refused for good, for a `reason`.
+    """
+    content = result.content.removesuffix("\n".join(result.notes)).removesuffix("\n")
+    told = Settled(call_id=result.call_id, changes=result.changes)
+    result = replace(result, content=content, notes=())
+    if applied is None:
+        return result.with_notes(notes_about(replace(told, state="refused", why=(reason,))))
+    outcome, exit_code = result.ended_as or ("ok", 0)
+    conflicts = applied.conflicts
+    result = replace(result, outcome=outcome, exit_code=exit_code, code=None, conflicts=conflicts)
+    result = replace(result, ended_as=None, files=applied.files)
+    return result.with_notes(notes_about(replace(told, state="applied", conflicts=conflicts)))
 
 
 def unsettled_result(result: ToolResult, call: ToolCall, error: SkillpouchError) -> ToolResult:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from skillpouch.results import HttpAnswer, ToolResult
+from skillpouch.results import FileChange, HttpAnswer, ToolResult
 from skillpouch.secrets.encoded_forms import (
     BLANKS,
     QUOTING,
@@ -258,6 +258,14 @@ def _replaced(
     yield data[place:limit]
 
 
+def redact_changes(changes: tuple[FileChange, ...], redactor: Redactor) -> tuple[FileChange, ...]:
+    """Return what a call changed without values of secrets in its paths."""
+    return tuple(
+        replace(each, path=redactor.text(each.path), old_path=redactor.text(each.old_path))
+        for each in changes
+    )
+
+
 def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
     """Return the result with secrets removed from its texts, its value and its file names."""
     if redactor.is_idle:
@@ -269,10 +277,7 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         stdout=redactor.text(result.stdout),
         stderr=redactor.text(result.stderr),
         files=tuple(replace(file, path=redactor.text(file.path)) for file in result.files),
-        changes=tuple(
-            replace(each, path=redactor.text(each.path), old_path=redactor.text(each.old_path))
-            for each in result.changes
-        ),
+        changes=redact_changes(result.changes, redactor),
         conflicts=tuple(replace(each, path=redactor.text(each.path)) for each in result.conflicts),
         run_later=tuple(map(redactor.text, result.run_later)),
         refused_hosts=tuple(map(redactor.text, result.refused_hosts)),

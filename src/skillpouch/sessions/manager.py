@@ -259,17 +259,30 @@ class SessionManager:
         return result
 
     async def apply(
-        self, session_id: str, call: CallReference, paths: Iterable[str] = ()
+        self,
+        session_id: str,
+        call: CallReference | None = None,
+        paths: Iterable[str] = (),
+        *,
+        earlier: bool = False,
     ) -> ToolResult:
-        """Bring what a staged call of the session changed into its workspace."""
+        """Bring what a staged call of the session changed into its workspace; without one, all.
+
+        `earlier` first applies the calls that wait and that it builds on.
+        """
+        whole = session_id if call is None else None
         result: ToolResult = await self.run(
-            session_id, lambda executor: executor.aapply(call, paths)
+            session_id,
+            lambda executor: executor.aapply(call, paths, session=whole, earlier=earlier),
         )
         return result
 
-    async def discard(self, session_id: str, call: CallReference) -> ToolResult:
-        """Drop what a staged call of the session changed."""
-        result: ToolResult = await self.run(session_id, lambda executor: executor.adiscard(call))
+    async def discard(self, session_id: str, call: CallReference | None = None) -> ToolResult:
+        """Drop what a staged call of the session changed; without one, all that waits."""
+        whole = session_id if call is None else None
+        result: ToolResult = await self.run(
+            session_id, lambda executor: executor.adiscard(call, session=whole)
+        )
         return result
 
     async def diff(

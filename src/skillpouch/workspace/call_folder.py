@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -86,6 +86,24 @@ class KeptFacts:
     only: list[str] | None = None  # the paths that it undid; None for all
     settled_ns: int = 0  # when the workspace was last changed by this call
     bytes: int = 0
+    base: list[str] = field(default_factory=list)  # calls that waited, and whose layers it saw
+    begun: bool = False  # its layer may be incomplete: some of it was applied, or tried to be
+
+
+def facts_as_json(facts: KeptFacts) -> bytes:
+    """Return the facts of a call as text."""
+    return json.dumps({each.name: getattr(facts, each.name) for each in fields(facts)}).encode()
+
+
+def require_same_folder(workspace: FolderTree, facts: KeptFacts) -> None:
+    """Raise ChangesError if an open folder is not the one in which a call ran."""
+    status = os.fstat(workspace.root)
+    device = status.st_dev if facts.boot == boot_id() else facts.device
+    if (device, status.st_ino) != (facts.device, facts.inode):
+        raise ChangesError(
+            f"{facts.workspace} is not the folder in which call {facts.id} ran",
+            hint="put the folder back in its place, then try again",
+        )
 
 
 @cache

@@ -9,16 +9,27 @@ import json
 import os
 import stat
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import Any
 
 from skillpouch.results import Conflict, FileChange, WorkspaceChange
 from skillpouch.text import escape_hidden
-from skillpouch.workspace.file_state import FolderTree, Identity, Metadata, identity_of
+from skillpouch.workspace.file_state import (
+    PATH_ONLY,
+    FolderTree,
+    Identity,
+    Metadata,
+    identity_of,
+    metadata_of,
+    name_of,
+    set_metadata,
+)
 
 CHANGED = "somebody else changed it meanwhile"
+_PART = "past/part-"  # slots of parts of a folder that was one step
 MOST_NAMED = 20_000  # changes that are listed; all of them are counted
 
 
@@ -75,6 +86,7 @@ class ChangePlan:
     conflicts: list[Conflict] = field(default_factory=list)
     counts: dict[WorkspaceChange, int] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)  # paths as they are, by what is shown of them
+    on: dict[str, str] = field(default_factory=dict)  # the earlier calls that paths build on
     run: dict[str, Any] | None = None  # the pass over it that has begun, in case of a crash
     bytes_written: int = 0
     kept_bytes: int = 0  # in the slots, before or after
@@ -113,6 +125,7 @@ class ChangePlan:
             "conflicts": [(each.path, each.reason) for each in self.conflicts],
             "counts": self.counts,
             "raw": self.raw,
+            "on": self.on,
             "run": self.run,
             "bytes": [self.bytes_written, self.kept_bytes],
         }
@@ -134,6 +147,7 @@ class ChangePlan:
             conflicts=[Conflict(path=path, reason=reason) for path, reason in facts["conflicts"]],
             counts=facts["counts"],
             raw=facts["raw"],
+            on=facts.get("on", {}),
             run=facts["run"],
             bytes_written=facts["bytes"][0],
             kept_bytes=facts["bytes"][1],
@@ -266,12 +280,109 @@ def sides_of(swap: Swap, forward: bool) -> tuple[Identity | None, Identity | Non
     return (swap.before, swap.after) if forward else (swap.after, swap.before)
 
 
+def chosen_steps(
+    plan: ChangePlan,
+    only: Iterable[str] | None,
+    call: FolderTree,
+    workspace: FolderTree,
+    *,
+    forward: bool,
+) -> set[int]:
+    """Return the numbers of the steps for some paths, or of all.
+
+    Steps that bring or take a whole new folder, of which only some paths are wanted, are split. A
+    new folder in which something is left is not undone.
+    """
+    wanted = {path.rstrip("/") for path in only or ()}
+    number = 0
+    while wanted and number < len(plan.swaps):  # more are added meanwhile
+        swap = plan.swaps[number]
+        is_folder = swap.after is not None and swap.after[1] == stat.S_IFDIR
+        is_new = is_folder and swap.slot.startswith(("upper/", _PART))
+        if is_new and _is_part(escape_hidden(swap.path), wanted):
+            _split_folder(plan, number, (workspace, swap.path) if swap.done else (call, swap.slot))
+            _prepare(call, swap, plan.touches[-1].after)
+        number += 1
+    chosen = plan.chosen(only)
+    return chosen if forward or not wanted else chosen - _left_full(plan, chosen)
+
+
+def _left_full(plan: ChangePlan, chosen: set[int]) -> set[int]:
+    """Return the steps of new folders that hold something which is not undone with them."""
+    done = [(number, swap.path) for number, swap in enumerate(plan.swaps) if swap.done]
+    stays = [path for number, path in done if number not in chosen]
+    made = [number for number in chosen if plan.swaps[number].slot.startswith("new/")]
+    full = {folder for path in stays for folder in _above(path)}
+    return {number for number in made if plan.swaps[number].path in full}
+
+
+def _is_part(path: str, wanted: set[str]) -> bool:
+    """Tell whether a folder is wanted only for some paths in it."""
+    is_inside = any(path == each or path.startswith(f"{each}/") for each in wanted)
+    return not is_inside and any(each.startswith(f"{path}/") for each in wanted)
+
+
+def _split_folder(plan: ChangePlan, number: int, place: tuple[FolderTree, str]) -> None:
+    """Make the step of a folder one of an empty folder, and add one for each entry in it."""
+    swap, (tree, top) = plan.swaps[number], place
+    with tree.opened(top, PATH_ONLY) as held:
+        metadata = metadata_of(os.fstat(held), name_of(held))
+    with tree.listing(top) as held, os.scandir(held) as listing:
+        found = sorted((each.name, each.stat(follow_symlinks=False)) for each in listing)
+    old, swap.slot = swap.slot, f"new/part-{number}"
+    for name, status in found:
+        plan.swaps.append(
+            Swap(
+                path=f"{swap.path}/{name}",
+                slot=f"{_PART}{len(plan.swaps)}" if swap.done else f"{old}/{name}",
+                before=None,
+                after=identity_of(status),
+                done=swap.done,
+            )
+        )
+    plan.touches.append(
+        Touch(
+            old_path=None,
+            path=swap.path,
+            inode=0,
+            is_folder=True,
+            before=metadata,
+            after=metadata,
+            done=swap.done,
+        )
+    )
+
+
+def _prepare(call: FolderTree, swap: Swap, metadata: Metadata) -> None:
+    """Make what the step of an empty folder needs in the call's folder."""
+    for part in ("new", "past"):
+        with suppress(FileExistsError):
+            os.mkdir(part, 0o700, dir_fd=call.root)
+    if swap.done:
+        return
+    folder, name = call.place(swap.slot)
+    with suppress(FileNotFoundError):
+        os.rmdir(name, dir_fd=folder)  # of a run that did not come to its first step
+    os.mkdir(name, 0o700, dir_fd=folder)
+    with call.opened(swap.slot, PATH_ONLY) as held:
+        status = os.fstat(held)
+        set_metadata(name_of(held), metadata_of(status, name_of(held)), metadata)
+        swap.after = identity_of(status)
+
+
 def split_dirty(
-    plan: ChangePlan, workspace: FolderTree, chosen: set[int], since_ns: int, *, forward: bool
+    plan: ChangePlan,
+    workspace: FolderTree,
+    chosen: set[int],
+    since_ns: int,
+    *,
+    forward: bool,
+    known: Callable[[], Mapping[int, int]],
 ) -> list[Conflict]:
     """Split the steps that take away a folder in which somebody was at work since then.
 
-    Its files that nobody changed get steps of their own; the folder and the others stay.
+    Its files that nobody changed get steps of their own; the folder and the others stay. `known`
+    returns the inodes that other calls left there which do not count, each with the time.
     """
     shared = Counter(swap.slot for swap in plan.swaps)
     found = list[Conflict]()
@@ -281,7 +392,7 @@ def split_dirty(
         is_whole = shared[swap.slot] == 1 and not swap.slot.startswith("new/")
         if swap.done == forward or here is None or here[1] != stat.S_IFDIR or not is_whole:
             continue
-        files, changed = _look_below(workspace, swap.path, since_ns)
+        files, changed = _look_below(workspace, swap.path, since_ns, known)
         if not changed:
             continue
         chosen.discard(number)
@@ -289,14 +400,14 @@ def split_dirty(
         for path, status in files.items():
             chosen.add(len(plan.swaps))
             sides = (identity_of(status), None) if forward else (None, identity_of(status))
-            slot = f"past/part-{len(plan.swaps)}"
+            slot = f"{_PART}{len(plan.swaps)}"
             part = Swap(path=path, slot=slot, before=sides[0], after=sides[1], done=not forward)
             plan.swaps.append(part)
     return found
 
 
 def _look_below(
-    tree: FolderTree, path: str, since_ns: int
+    tree: FolderTree, path: str, since_ns: int, known: Callable[[], Mapping[int, int]]
 ) -> tuple[dict[str, os.stat_result], list[str]]:
     """Return the files below a folder that nobody has changed since then, and the others."""
     files, changed, todo = dict[str, os.stat_result](), list[str](), [path]
@@ -310,9 +421,10 @@ def _look_below(
                 (f"{folder}/{each.name}", each.stat(follow_symlinks=False)) for each in listing
             ]
         for inner, status in found:
+            changed_ns, inode = status.st_ctime_ns, status.st_ino
             if stat.S_ISDIR(status.st_mode):
                 todo.append(inner)
-            elif status.st_ctime_ns > since_ns:
+            elif changed_ns > since_ns and changed_ns > known().get(inode, 0):
                 changed.append(inner)
             else:
                 files[inner] = status

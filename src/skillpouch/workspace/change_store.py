@@ -1,15 +1,16 @@
 """Keeps what calls changed, so that it can be applied, undone or discarded later."""
 
 import errno
+import hashlib
 import json
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from skillpouch.environment import another_place, state_directory
 from skillpouch.errors import SkillpouchError
@@ -24,11 +25,15 @@ from skillpouch.workspace.call_folder import (
     KeptState,
     UnknownCallError,
     boot_id,
+    facts_as_json,
     lock_call,
     read_facts,
+    read_file,
+    write_file,
 )
-from skillpouch.workspace.changes import CallChanges
-from skillpouch.workspace.kept_call import ChangeOutcome, KeptCall, KeptUndo
+from skillpouch.workspace.changes import CallChanges, ChangeOutcome
+from skillpouch.workspace.file_state import open_tree
+from skillpouch.workspace.kept_call import KeptCall, KeptUndo
 
 __all__ = [
     "CallChanges",
@@ -45,11 +50,16 @@ __all__ = [
 ]
 
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}\Z")
-_USAGE, _PRUNED, _REMOVED = ".usage", ".pruned", ".removed-"
+_USAGE, _PRUNED, _REMOVED, _ASKED = ".usage", ".pruned", ".removed-", ".asked-"
 _DAY_NS = 24 * 3600 * 10**9
 _MARGIN = 64 * 1024 * 1024  # free space that a call may need for what it changes
 _OVERHEAD = 16 * 1024  # the files and folders of a call, besides its content
 _ENOUGH = 0.9  # prune to this share of the limit, so that the next call does not start again
+
+
+def _question(key: str) -> str:
+    return _ASKED + hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()[:40]
+
 
 # Folders in which this process has repaired what others left; by process, for a fork.
 _recovered: set[tuple[int, str]] = set()
@@ -88,9 +98,19 @@ class ChangeStore:
         self._ready = False
 
     def begin(
-        self, call_id: str, workspace: Path, *, tool: str, session: str = "", started_ns: int
+        self,
+        call_id: str,
+        workspace: Path,
+        *,
+        tool: str,
+        session: str = "",
+        started_ns: int,
+        base: Iterable[str] = (),
     ) -> KeptCall:
-        """Make the folder of a call. Raises FileExistsError if there is one of this id."""
+        """Make the folder of a call. Raises FileExistsError if there is one of this id.
+
+        `base` are the calls that wait and whose layers it saw, the last first.
+        """
         root = open_plain(str(workspace))
         try:
             status = os.fstat(root)
@@ -106,6 +126,7 @@ class ChangeStore:
                 inode=status.st_ino,
                 boot=boot_id(),
                 started_ns=started_ns,
+                base=list(base),
             )
         )
 
@@ -147,8 +168,7 @@ class ChangeStore:
         assert lock is not None
         if not facts.reverses:
             (folder / "upper").mkdir(mode=0o700)
-        values = {each.name: getattr(facts, each.name) for each in fields(facts)}
-        (folder / f"{FACTS}.new").write_bytes(json.dumps(values).encode())
+        (folder / f"{FACTS}.new").write_bytes(facts_as_json(facts))
         (folder / f"{FACTS}.new").rename(folder / FACTS)
         kept = self._kept(folder, facts)
         kept._held = lock  # noqa: SLF001 - released when it is settled
@@ -162,6 +182,34 @@ class ChangeStore:
         if facts is None:
             raise UnknownCallError(call_id)
         return self._kept(folder, facts)
+
+    def keep_question(self, key: str, facts: Mapping[str, Any]) -> None:
+        """Keep what somebody is asked about the changes of a call, whoever reads the answer."""
+        self._prepare()
+        with open_tree(str(self.directory / ACTIVE)) as folder:
+            write_file(folder.root, _question(key), json.dumps(facts).encode())
+
+    def question(self, key: str) -> Mapping[str, Any] | None:
+        """Return what somebody was asked under this key, and nobody has settled since."""
+        try:
+            with open_tree(str(self.directory / ACTIVE)) as folder:
+                data = read_file(folder.root, _question(key))
+            found: Mapping[str, Any] | None = None if data is None else json.loads(data)
+        except (OSError, ValueError):
+            return None
+        return found
+
+    def drop_question(self, key: str) -> None:
+        """Forget a question: it was answered."""
+        (self.directory / ACTIVE / _question(key)).unlink(missing_ok=True)
+
+    def known(self, ids: Iterable[str]) -> list[KeptCall]:
+        """Return those of some calls that are kept."""
+        found = list[KeptCall]()
+        for each in ids:
+            with suppress(UnknownCallError):
+                found.append(self.get(each))
+        return found
 
     def calls(self, workspace: Path | None = None, session: str | None = None) -> list[KeptCall]:
         """Return the kept calls, the newest first."""
@@ -223,6 +271,9 @@ class ChangeStore:
         calls = sorted(self._all(), key=lambda kept: kept.started_ns)
         old = [each for each in calls if each.started_ns < oldest]
         removed = [each for each in old if self._remove(each)]
+        for question in (self.directory / ACTIVE).glob(f"{_ASKED}*"):
+            if question.stat().st_mtime_ns < oldest:
+                question.unlink(missing_ok=True)
         limit = keep.megabytes * 1e6
         left = [each for each in calls if each not in removed]
         total = sum(each.bytes + _OVERHEAD for each in left)

@@ -48,6 +48,11 @@ def stamp_of(status: os.stat_result) -> Stamp:
     return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
 
 
+def is_same(one: Stamp, other: Stamp) -> bool:
+    """Tell whether two stamps are of the same state; without an inode only time and size count."""
+    return one == other or (0 in (one[1], other[1]) and one[2:] == other[2:])
+
+
 class WorkspaceFiles:
     """The files below `root`, a real path. Below `read_only` nothing is written."""
 
@@ -150,14 +155,15 @@ class WorkspaceFiles:
         assert self._layers is not None
         within, layers = self._layers
         layer = folder = Path(tempfile.mkdtemp(prefix="layer-", dir=within))
-        below = self.root
-        _keep_folder(below, folder)
         *above, name = filter(None, place.relative.split("/"))
-        for each in above:
-            folder, below = folder / each, below / each
-            folder.mkdir()
-            if below.is_dir():
-                _keep_folder(below, folder)
+        with find_place(self.root, ".") as top:
+            below = Path(f"/proc/self/fd/{top.folder}")
+            _keep_folder(below, folder)
+            for each in above:
+                folder, below = folder / each, below / each
+                folder.mkdir()
+                if below.is_dir():
+                    _keep_folder(below, folder)
         descriptor = os.open(folder / name, _NEW, 0o666)
         with open(descriptor, "wb") as file:
             fill(file)

@@ -1,14 +1,12 @@
 """KeptCall: what one call changed, in a folder of its own; applied, undone or discarded."""
 
-import errno
-import json
 import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
-from itertools import count
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -24,46 +22,54 @@ from skillpouch.workspace.call_folder import (
     KeptFacts,
     KeptState,
     UnknownCallError,
-    boot_id,
+    facts_as_json,
     lock_call,
     lock_workspace,
     read_facts,
     read_file,
+    require_same_folder,
     write_file,
 )
-from skillpouch.workspace.change_plan import ChangePlan, reversed_change, split_dirty
-from skillpouch.workspace.changes import CallChanges, changes_of, diff_of, make_slots
+from skillpouch.workspace.change_plan import ChangePlan, chosen_steps, split_dirty
+from skillpouch.workspace.changes import (
+    CallChanges,
+    ChangeOutcome,
+    changes_of,
+    conflicts_of,
+    diff_of,
+    left_by,
+    left_out,
+    make_parts,
+    make_slots,
+    note_base,
+    outcome_of,
+    plan_of_layers,
+    rebase,
+    stacked_layers,
+    waiting_paths,
+)
 from skillpouch.workspace.file_state import (
     FolderTree,
     open_tree,
-    opened_tree,
     status_in,
 )
-from skillpouch.workspace.layer_plan import LayerPlanner
-from skillpouch.workspace.layer_reading import LayerReader
 from skillpouch.workspace.workspace_copy import (
     COPY_LIST,
     CopyBounds,
-    CopyComparison,
-    copy_into,
-    copy_layer,
+    adopt_layer,
+    begin_copy,
+    compare_copy,
 )
 
 _PARTS = ("upper", "past", "new")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ChangeOutcome:
-    """What was done to the workspace, and what was left alone."""
-
-    changes: tuple[FileChange, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
 
 
 class CallKeeper(Protocol):
     """The store of a kept call."""
 
     def get(self, call_id: str) -> "KeptCall": ...
+    def known(self, ids: Iterable[str]) -> "list[KeptCall]": ...
+    def calls(self, workspace: Path | None = None) -> "list[KeptCall]": ...
     def begin_undo(self, of: KeptFacts, as_id: str, only: list[str] | None) -> "KeptCall": ...
     def note_use(self, count: int) -> None: ...
 
@@ -103,6 +109,10 @@ class KeptCall:
         return self._facts.started_ns
 
     @property
+    def facts(self) -> KeptFacts:
+        return self._facts
+
+    @property
     def state(self) -> KeptState:
         return self._facts.state
 
@@ -130,27 +140,36 @@ class KeptCall:
         plan = self._plan()
         return not (plan.swaps or plan.touches or plan.conflicts or plan.changes)
 
-    def take(self, *layers: Path) -> CallChanges:
+    @property
+    def layers(self) -> list[Path]:
+        """The layers of a call that waits, the upmost first; none if some of it was applied."""
+        if self.state != "staged" or self._facts.begun:
+            return []
+        upper = self._folder / "upper"
+        return [upper / name for name in sorted(os.listdir(upper), key=int, reverse=True)]
+
+    def take(self, *layers: Path, below: int | None = None) -> CallChanges:
         """Adopt the upper folders of a call that has ended, and read what they change.
 
-        Afterwards the state is `staged`: kept, and nothing has reached the workspace.
+        Afterwards the state is `staged`: kept, and nothing has reached the workspace. `below` is an
+        open folder: the workspace with the layers that the call saw.
         """
         self._require("taken", "running")
         try:
             for number, layer in enumerate(layers):
-                self._adopt(layer, self._folder / "upper" / str(number))
+                adopt_layer(layer, self._folder / "upper" / str(number))
             with self._opened() as (call, workspace):
-                self._read(call, workspace)
+                self._read(call, workspace, below)
         except OSError as error:
             raise ChangesError.of("the changes of the call cannot be kept", error) from error
-        self._keep_staged()
+        self._keep_as("staged")
         self._release()
         return self.changes
 
-    def _keep_staged(self) -> None:
+    def _keep_as(self, state: KeptState) -> None:
         kept = self._plan().kept_bytes
-        self._settle("staged", bytes=kept)
-        self._store.note_use(kept)
+        self._store.note_use(kept - self._facts.bytes)
+        self._settle(state, bytes=kept)
 
     def copy_workspace(self, bounds: CopyBounds | None = None) -> None:
         """Copy the workspace before a call that will write directly, where no overlay works.
@@ -160,11 +179,11 @@ class KeptCall:
         self._require("copied", "running")
         try:
             with self._opened() as (call, workspace):
-                os.mkdir("past", 0o700, dir_fd=call.root)
-                with opened_tree((call.root, "past")) as past:
-                    copy_into(workspace, past, bounds or CopyBounds())
+                copied = begin_copy(call, workspace, bounds or CopyBounds())
         except OSError as error:
             raise ChangesError.of("the workspace cannot be copied", error) from error
+        self._write(replace(self._facts, bytes=copied))
+        self._store.note_use(copied)
 
     def take_copy(self) -> CallChanges:
         """Compare the workspace with its copy; afterwards the state is `applied`."""
@@ -175,56 +194,41 @@ class KeptCall:
 
     def _compare(self) -> None:
         try:
-            with self._opened() as (call, workspace), opened_tree((call.root, "past")) as past:
-                plan = CopyComparison(past, workspace).plan()
+            with self._opened() as (call, workspace):
+                plan = compare_copy(call, workspace)
                 write_file(call.root, PLAN, plan.to_json())
         except OSError as error:
             raise ChangesError.of("the changes of the call cannot be kept", error) from error
         self._known_plan = plan
-        self._settle("applied", bytes=plan.kept_bytes)
-        self._store.note_use(plan.kept_bytes)
+        self._keep_as("applied")
 
-    def _read(self, call: FolderTree, workspace: FolderTree) -> None:
+    def _read(self, call: FolderTree, workspace: FolderTree, below: int | None) -> None:
         """Make the plan from the layers; what was begun of it before is removed."""
         for part in ("past", "new"):
             if status_in(call.root, part) is not None:
                 remove_tree(part, within=call.root)
-        with call.listing("upper") as listing:
-            layers = sorted(os.listdir(listing), key=int)
-        plan = ChangePlan()
-        for layer in layers:
-            slot = f"upper/{layer}"
-            numbers = count(len(plan.swaps) + len(plan.folders))
-            upper = FolderTree(call.folder(slot))
-            try:
-                reader = LayerReader(upper, workspace, slot, self._facts.started_ns)
-                LayerPlanner(reader, plan, numbers).run()
-            finally:
-                upper.close()
-        self._make_parts(call, plan)
+        plan = plan_of_layers(call, workspace, below, self._facts.started_ns)
+        if below is not None:
+            layers = [(kept.id, str(layer)) for kept in self._base() for layer in kept.layers]
+            with stacked_layers(workspace, layers) as stack:
+                note_base(plan, stack)
+        make_parts(call, plan)
         make_slots(call, plan)
         write_file(call.root, PLAN, plan.to_json())
         self._known_plan = plan
 
-    @staticmethod
-    def _make_parts(call: FolderTree, plan: ChangePlan) -> None:
-        for part in {swap.slot.partition("/")[0] for swap in plan.swaps}:
-            with suppress(FileExistsError):
-                os.mkdir(part, 0o700, dir_fd=call.root)
+    def _base(self) -> list["KeptCall"]:
+        """Return the calls whose layers this one saw, as far as they are kept."""
+        return self._store.known(self._facts.base) if self._facts.base else []
 
-    @staticmethod
-    def _adopt(layer: Path, target: Path) -> None:
-        mode = stat.S_IMODE(layer.stat().st_mode)
-        if mode & stat.S_IRWXU != stat.S_IRWXU:
-            layer.chmod(mode | stat.S_IRWXU)  # renaming a folder changes its "..", rename(2)
-        try:
-            layer.rename(target)
-        except OSError as error:
-            if error.errno != errno.EXDEV:
-                raise
-            copy_layer(layer, target)
-        if mode & stat.S_IRWXU != stat.S_IRWXU:
-            target.chmod(mode)
+    def _left_by_others(self, *, forward: bool) -> dict[int, int]:
+        """Return what the calls that this one builds on left; or undos of those that came later."""
+        found = dict[int, int]()
+        for kept in self._base() if forward else self._store.calls(self.workspace):
+            is_later = kept.state == "undone" and kept.started_ns > self.started_ns
+            if is_later or (forward and kept.state == "applied"):
+                found |= left_by(kept._plan(), kept.facts.settled_ns)  # noqa: SLF001 - of this class
+        return found
 
     def apply(self, only: Iterable[str] | None = None) -> ChangeOutcome:
         """Bring the changes into the workspace: all, or those of these paths of `changes`.
@@ -233,7 +237,7 @@ class KeptCall:
         """
         with self._locked():
             self._require("applied", "staged", "refused", "undone")
-            return self._drive(only, forward=True)
+            return self._drive(None if only is None else list(only), forward=True)
 
     def undo(self, only: Iterable[str] | None = None, *, as_id: str = "") -> "KeptUndo":
         """Restore what was there before; the undo is a kept call of its own, under `as_id`."""
@@ -323,9 +327,8 @@ class KeptCall:
 
     def _write(self, facts: KeptFacts) -> None:
         self._facts = facts
-        values = {each.name: getattr(facts, each.name) for each in fields(facts)}
         with open_tree(str(self._folder)) as call:
-            write_file(call.root, FACTS, json.dumps(values).encode())
+            write_file(call.root, FACTS, facts_as_json(facts))
 
     def _settle(self, state: KeptState, **more: Any) -> None:
         self._write_state(state, **more)
@@ -344,14 +347,7 @@ class KeptCall:
     @contextmanager
     def _opened(self) -> Iterator[tuple[FolderTree, FolderTree]]:
         with open_tree(str(self._folder)) as call, open_tree(self._facts.workspace) as workspace:
-            status = os.fstat(workspace.root)
-            is_same_boot = self._facts.boot == boot_id()
-            device = status.st_dev if is_same_boot else self._facts.device
-            if (device, status.st_ino) != (self._facts.device, self._facts.inode):
-                raise ChangesError(
-                    f"{self._facts.workspace} is not the folder in which call {self.id} ran",
-                    hint="put the folder back in its place, then try again",
-                )
+            require_same_folder(workspace, self._facts)
             yield call, workspace
 
     def _drive(self, only: Iterable[str] | None, *, forward: bool) -> ChangeOutcome:
@@ -372,44 +368,39 @@ class KeptCall:
                 conflicts = self._run(call, workspace, only, forward=forward)
         except OSError as error:
             self._known_plan = None
+            self._write(replace(self._facts, begun=True))
             what = "the changes cannot be " + ("applied" if forward else "undone")
             raise ChangesError.of(what, error) from error
-        return self._outcome(only, conflicts, forward=forward)
+        return outcome_of(self._plan(), only, conflicts, forward=forward)
 
     def _run(
         self, call: FolderTree, workspace: FolderTree, only: Iterable[str] | None, *, forward: bool
     ) -> list[Conflict]:
         plan = self._plan()
-        chosen = plan.chosen(only)
-        dirty = split_dirty(plan, workspace, chosen, self._facts.settled_ns, forward=forward)
+        chosen = chosen_steps(plan, only, call, workspace, forward=forward)
+        base = self._base()
+        early = waiting_paths(plan, {kept.id: kept.state for kept in base}) if forward else {}
+        chosen -= left_out(plan, early)
+        touched = [n for n in plan.touched_by(chosen, only) if plan.touches[n].path not in early]
+        if early and not (chosen or touched):
+            self._unmark()
+            return conflicts_of(early)
+        rebase(plan, workspace, base)
+        known = cache(lambda: self._left_by_others(forward=forward))
+        since_ns = self._facts.settled_ns
+        dirty = split_dirty(plan, workspace, chosen, since_ns, forward=forward, known=known)
         if dirty:
-            self._make_parts(call, plan)
+            make_parts(call, plan)
         applier = Applier(call, workspace, plan, self.id)
-        applier.run(chosen, plan.touched_by(chosen, only), forward=forward)
-        is_left = only is not None and any(not swap.done for swap in plan.swaps)
+        applier.run(chosen, touched, forward=forward)
+        is_left = (only is not None or early) and any(not swap.done for swap in plan.swaps)
         done: KeptState = "staged" if is_left and self.state != "undone" else "applied"
         some = any(swap.done for swap in plan.swaps)
         undone: KeptState = "applied" if only is not None and some else "undone"
-        self._write_state(done if forward else undone)
+        self._write_state(done if forward else undone, begun=True)
         applier.finish()
         self._unmark()
-        return [*dirty, *applier.conflicts]
-
-    def _outcome(
-        self, only: Iterable[str] | None, conflicts: list[Conflict], *, forward: bool
-    ) -> ChangeOutcome:
-        plan = self._plan()
-        left = {each.path for each in conflicts} | {each.path for each in plan.conflicts}
-        wanted = None if only is None else {path.rstrip("/") for path in only}
-        done = [
-            each
-            for each in plan.changes
-            if not is_below(each, left) and (wanted is None or is_below(each, wanted))
-        ]
-        if not forward:
-            done = [reversed_change(each) for each in done]
-        told = [*plan.conflicts, *conflicts] if forward else conflicts
-        return ChangeOutcome(changes=tuple(done), conflicts=tuple(dict.fromkeys(told)))
+        return [*conflicts_of(early), *dirty, *applier.conflicts]
 
     def _keep(self, outcome: ChangeOutcome) -> None:
         """Keep what an undo did, so that it can be shown and undone."""
@@ -440,7 +431,7 @@ class KeptCall:
                 self._forget()
                 return
             other = self._store.get(self.reverses)
-            self._keep(other._outcome(self._facts.only, [], forward=False))  # noqa: SLF001
+            self._keep(outcome_of(other._plan(), self._facts.only, [], forward=False))  # noqa: SLF001
         elif self.state == "running":
             self._recover_running()
             return
@@ -456,12 +447,13 @@ class KeptCall:
             return
         for each in layers.glob("*.new"):  # a copy that is not complete
             remove_tree(each)
-        if not layers.exists() or not any(layers.iterdir()):
+        # What was seen by a call that builds on others cannot be shown to this process.
+        if self._facts.base or not layers.exists() or not any(layers.iterdir()):
             self._forget()
             return
         with self._opened() as (call, workspace):
-            self._read(call, workspace)
-        self._keep_staged()
+            self._read(call, workspace, None)
+        self._keep_as("staged")
 
     def _recover_run(self) -> None:
         if self._plan().run is None:
@@ -470,19 +462,32 @@ class KeptCall:
             applier = Applier(call, workspace, self._plan(), self.id)
             forward = applier.repair()
             if forward is not None:
-                self._write_state("applied" if forward else "undone")
+                self._write_state("applied" if forward else "undone", begun=True)
                 applier.finish()
+            else:
+                self._write(replace(self._facts, begun=True))
 
     def _open_side(self, change: FileChange, *, new: bool) -> BinaryIO | None:
         plan = self._plan()
         path = plan.raw.get(change.path, change.path)
         if not new and change.old_path:
             path = plan.raw.get(change.old_path, change.old_path)
-        with suppress(OSError), self._opened() as (call, workspace):
-            in_call, found = plan.content_at(path, new=new)
-            with (call if in_call else workspace).opened(found) as descriptor:
-                if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                    return open(os.dup(descriptor), "rb")
+        in_call, found = plan.content_at(path, new=new)
+        if not (new or in_call):
+            for kept in self._base() if self.state in ("staged", "refused") else ():
+                is_there, where = kept._plan().content_at(path, new=True)  # noqa: SLF001
+                if is_there:
+                    return kept._open(where, in_call=True)  # noqa: SLF001
+        return self._open(found, in_call=in_call)
+
+    def _open(self, path: str, *, in_call: bool) -> BinaryIO | None:
+        with (
+            suppress(OSError),
+            self._opened() as (call, workspace),
+            (call if in_call else workspace).opened(path) as descriptor,
+        ):
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return open(os.dup(descriptor), "rb")
         return None
 
 
@@ -491,9 +496,3 @@ class KeptUndo(ChangeOutcome):
     """What an undo did; `call` is the undo itself, which can be undone."""
 
     call: KeptCall
-
-
-def is_below(change: FileChange, paths: Iterable[str]) -> bool:
-    """Tell whether a change is at one of these paths or below it."""
-    names = [name for name in (change.path, change.old_path) if name]
-    return any(name == path or name.startswith(f"{path}/") for path in paths for name in names)

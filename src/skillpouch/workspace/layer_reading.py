@@ -90,6 +90,7 @@ class LayerReader:
     """Reads one upper folder against the lower one; both are open."""
 
     def __init__(self, upper: FolderTree, lower: FolderTree, slot: str, since_ns: int) -> None:
+        self.knows_handles = True  # of what is in the lower folder; not if that is an overlay
         self.upper = upper
         self.lower = lower
         self.since_ns = since_ns
@@ -152,10 +153,9 @@ class LayerReader:
                 value = os.getxattr(path, name, follow_symlinks=follow)
                 self._note(entry, name.partition(".overlay.")[2], value)
 
-    @staticmethod
-    def _note(entry: LayerEntry, mark: str, value: bytes) -> None:
+    def _note(self, entry: LayerEntry, mark: str, value: bytes) -> None:
         if mark == "origin":
-            handle = value[_HANDLE_STARTS:]
+            handle = value[_HANDLE_STARTS:] if self.knows_handles else b""
             entry.origin = value[_TYPE_AT : _TYPE_AT + 1] + handle if handle else b""
         elif mark == "opaque":
             entry.opaque = value == b"y"

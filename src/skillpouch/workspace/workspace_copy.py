@@ -4,6 +4,7 @@ The call writes directly. What it replaced or removed is then in the copy, so th
 changes is one that has been applied already, and is undone like any other.
 """
 
+import errno
 import json
 import os
 import stat
@@ -26,6 +27,7 @@ from skillpouch.workspace.file_state import (
     metadata_of,
     name_of,
     open_tree,
+    opened_tree,
 )
 from skillpouch.workspace.layer_reading import compared, hash_of
 
@@ -155,7 +157,8 @@ class CopyComparison:
         assert all(swap.done for swap in links)
         self._touch(same)
         self._list(same)
-        self._plan.kept_bytes = sum(each.size_before for each in self._plan.changes)
+        # Of the whole copy: it stays, also the files that did not change.
+        self._plan.kept_bytes = sum(each.size for each in self._before.values() if each.is_file)
         return self._plan
 
     def _is_same(self, path: str) -> bool:
@@ -356,6 +359,34 @@ class CopyComparison:
 def _read_entry(values: list[Any]) -> SeenEntry:
     inode, mode, size, ctime_ns, names, metadata = values
     return SeenEntry(inode, mode, size, ctime_ns, names, Metadata(*metadata))
+
+
+def begin_copy(call: FolderTree, workspace: FolderTree, bounds: CopyBounds) -> int:
+    """Copy a workspace into the folder of a call that will write directly; return the bytes."""
+    os.mkdir("past", 0o700, dir_fd=call.root)
+    with opened_tree((call.root, "past")) as past:
+        return copy_into(workspace, past, bounds)
+
+
+def compare_copy(call: FolderTree, workspace: FolderTree) -> ChangePlan:
+    """Return the plan, which has been applied, of what differs from the copy in a call's folder."""
+    with opened_tree((call.root, "past")) as past:
+        return CopyComparison(past, workspace).plan()
+
+
+def adopt_layer(layer: Path, target: Path) -> None:
+    """Move the layer of a call, also from another file system."""
+    mode = stat.S_IMODE(layer.stat().st_mode)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        layer.chmod(mode | stat.S_IRWXU)  # renaming a folder changes its "..", rename(2)
+    try:
+        layer.rename(target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        copy_layer(layer, target)
+    if mode & stat.S_IRWXU != stat.S_IRWXU:
+        target.chmod(mode)
 
 
 def copy_layer(layer: Path, target: Path) -> None:

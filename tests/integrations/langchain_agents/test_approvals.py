@@ -12,8 +12,10 @@ from langgraph.types import Command
 
 from skillpouch import Policy, SkillManager
 from skillpouch.integrations.langchain import SkillpouchMiddleware
+from skillpouch.needs import Need
 from skillpouch.policy.approval import Question
 from skillpouch.policy.rules import Rule
+from skillpouch.trust.grants import Grants
 from tests.integrations.langchain_agents.scripted import ScriptedModel, calls, says
 
 pytestmark = pytest.mark.slow
@@ -207,3 +209,93 @@ def test_the_approver_of_the_manager_is_asked_when_that_is_wanted(
     agent.invoke({"messages": [HumanMessage("Send it.")]})
 
     assert (asked, sent(tmp_path)) == (["mail.send"], ["ada"])
+
+
+CLEANS = "#!/bin/bash\n# Clean up\necho run >> $LOG\nrm -f many/*\necho cleaned\n"
+
+
+@pytest.fixture
+def cleaning(write_skill: WriteSkill, tmp_path: Path) -> Callable[[], SkillManager]:
+    """Make a manager of a skill that deletes twenty files, and counts how often it ran."""
+    many = tmp_path / "work" / "many"
+    many.mkdir(parents=True)
+    for number in range(20):
+        (many / str(number)).write_text("text\n")
+    (tmp_path / "granted").mkdir()
+    script = CLEANS.replace("$LOG", str(tmp_path / "granted" / "log"))
+    root = write_skill("tidy", files={"scripts/clean.sh": script}).parent
+    path = Need(kind="write", value=str(tmp_path / "granted"))
+    Grants().grant(SkillManager(root).get_skill("tidy"), [path], by="user")
+    return lambda: SkillManager(root, workspace=tmp_path / "work", cache=False)
+
+
+def model_that_cleans() -> ScriptedModel:
+    first = calls(("activate_skill", {"name": "tidy"}), turn=1)
+    return ScriptedModel(turns=[first, calls(("tidy__clean", {}), turn=2), says("Done.")])
+
+
+def runs(tmp_path: Path) -> int:
+    return len((tmp_path / "granted" / "log").read_text().splitlines())
+
+
+@pytest.mark.promise("ctx-3")
+@pytest.mark.parametrize("restarts", [False, True], ids=["same process", "restarted"])
+async def test_an_answer_about_changes_settles_them_and_runs_nothing_again(
+    cleaning: Callable[[], SkillManager], tmp_path: Path, restarts: bool
+) -> None:
+    saver, many = InMemorySaver(), tmp_path / "work" / "many"
+    model, middleware = model_that_cleans(), SkillpouchMiddleware(cleaning())
+    agent: Any = create_agent(model, middleware=[middleware], checkpointer=saver)
+
+    asked = await agent.ainvoke({"messages": [HumanMessage("Clean.")]}, CONFIG)
+    before = len(list(many.iterdir()))
+    if restarts:
+        middleware = SkillpouchMiddleware(cleaning())
+        agent = create_agent(model, middleware=[middleware], checkpointer=saver)
+    found = await agent.ainvoke(Command(resume=True), CONFIG)
+
+    request = asked["__interrupt__"][0].value["action_requests"][0]
+    assert "tidy.clean ran, and would change this" in request["description"]
+    assert (before, list(many.iterdir())) == (20, [])
+    assert runs(tmp_path) == 1
+    assert (last_tool_message(found).content, last_tool_message(found).status) == (
+        "cleaned",
+        "success",
+    )
+
+
+@pytest.mark.promise("ctx-3")
+def test_a_no_about_changes_leaves_them_refused_and_runs_nothing_again(
+    cleaning: Callable[[], SkillManager], tmp_path: Path
+) -> None:
+    middleware = SkillpouchMiddleware(cleaning())
+    saver = InMemorySaver()
+    agent: Any = create_agent(model_that_cleans(), middleware=[middleware], checkpointer=saver)
+    agent.invoke({"messages": [HumanMessage("Clean.")]}, CONFIG)
+
+    found = agent.invoke(Command(resume={"type": "reject", "message": "not today"}), CONFIG)
+
+    refused = last_tool_message(found)
+    assert (refused.status, runs(tmp_path)) == ("error", 1)
+    assert "did not reach the workspace: not today" in str(refused.content)
+    assert len(list((tmp_path / "work" / "many").iterdir())) == 20
+    assert cleaning().changes()[0].state == "refused"
+
+
+def test_a_question_about_running_comes_before_the_one_about_changes(
+    cleaning: Callable[[], SkillManager], tmp_path: Path
+) -> None:
+    asks = Policy(rules=[Rule(verdict="ask", tools=["tidy.*"])])
+    manager = SkillManager(*cleaning().roots, workspace=tmp_path / "work", policy=asks)
+    agent: Any = create_agent(
+        model_that_cleans(),
+        middleware=[SkillpouchMiddleware(manager)],
+        checkpointer=InMemorySaver(),
+    )
+    agent.invoke({"messages": [HumanMessage("Clean.")]}, CONFIG)
+
+    second = agent.invoke(Command(resume=True), CONFIG)
+    found = agent.invoke(Command(resume=True), CONFIG)
+
+    assert "would change this" in str(second["__interrupt__"][0].value)
+    assert (runs(tmp_path), last_tool_message(found).content) == (1, "cleaned")

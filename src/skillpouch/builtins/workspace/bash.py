@@ -81,11 +81,11 @@ async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command
     )
 
 
-async def _settle_job(call: ToolCall) -> Settled:
+async def _settle_job(call: ToolCall, may_ask: bool) -> Settled:
     if not call.settle or not call.layers:
         return Settled()
     try:
-        return await call.settle(call)
+        return await call.settle(call, may_ask)
     except SkillpouchError as error:  # its workspace may be gone, with the session
         return Settled(state="refused", call_id=call.id, why=(str(error),))
 
@@ -286,8 +286,11 @@ def _move(call: ToolCall, session: WorkspaceSession, answer: bytes) -> str:
         move()
     except (ToolFaultError, CallDeniedError):
         if call.writes != "direct" and reported.startswith(f"{workspace}/"):
-            # Perhaps a folder that the command made, and that is still in its layer.
+            # Perhaps a folder that the command made, and that is still in its layer. The next
+            # command looks whether it is there.
             call.when_applied.append(_suppressed(move, ToolFaultError, CallDeniedError))
+            inside = reported[len(str(workspace)) + 1 :]
+            call.when_staged.append(partial(session.move_to, workspace, inside))
             return ""
         return "note: it ended outside the workspace; the next command begins where this one did"
     return ""

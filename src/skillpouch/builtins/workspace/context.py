@@ -132,12 +132,24 @@ def remember_written(call: ToolCall, session: "WorkspaceSession", written: Writt
     if call.writes == "direct":
         session.saw(workspace, path, written.stamp)
         return
+    waits = _without_inode(written.stamp)
+    call.when_staged.append(lambda: session.saw(workspace, path, waits))
 
     def look() -> None:
         with suppress(OSError):
             session.saw(workspace, path, stamp_of((workspace / path).lstat()))
 
     call.when_applied.append(look)
+
+
+def stamp_seen(call: ToolCall, stamp: Stamp) -> Stamp:
+    """Return the stamp of a file by which a later call knows it."""
+    return _without_inode(stamp) if call.stack else stamp
+
+
+def _without_inode(stamp: Stamp) -> Stamp:
+    """Return the stamp of a file that waits: its device, and perhaps its inode, will be others."""
+    return 0, 0, stamp[2], stamp[3]
 
 
 @lru_cache(maxsize=256)

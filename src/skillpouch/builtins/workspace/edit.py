@@ -14,6 +14,7 @@ from skillpouch.builtins.workspace.context import (
     files_to_write,
     number,
     remember_written,
+    stamp_seen,
     switch,
     text,
 )
@@ -21,7 +22,7 @@ from skillpouch.builtins.workspace.read import StoredText
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.text import clean
-from skillpouch.workspace.files import OpenFile, changed
+from skillpouch.workspace.files import OpenFile, changed, is_same
 from skillpouch.workspace.workspace import changed_file
 
 _CONTEXT = 3
@@ -191,7 +192,7 @@ def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
     path = arguments["file_path"]
     with files_of(call).reading(path) as opened:
         known = session.seen(call.terms.workspace, opened.path)
-        if known is not None and known != opened.stamp:
+        if known is not None and not is_same(known, stamp_seen(call, opened.stamp)):
             raise changed(path)
         stored = _stored(opened, path)
     changes = find_changes(stored, arguments, path)

@@ -18,7 +18,8 @@ _KEEP_BYTES = 100_000
 
 # New files since the last call that other programs may run later.
 Made = Callable[[], tuple[str, ...]]
-SettleJob = Callable[[], Awaitable[Settled]]  # what it changed, once it has ended
+# Settles what it changed, once it has ended; given whether somebody may be asked.
+SettleJob = Callable[[bool], Awaitable[Settled]]
 Start = Callable[[Callable[[Literal["stdout", "stderr"], bytes], None]], Coroutine[Any, Any, Ended]]
 
 
@@ -36,12 +37,20 @@ class BackgroundJob:
     settled: Settled | None = None  # what became of its changes, until somebody was told
 
     async def run(self, run: Start, settle: SettleJob | None) -> Ended:
-        """Run to the end, however that comes, and settle what was changed."""
+        """Run to the end, however that comes, and settle what was changed.
+
+        If it is cancelled, with its session perhaps, nobody is asked: what a rule asks about is
+        kept.
+        """
+        may_ask = True
         try:
             return await run(self.take)
+        except asyncio.CancelledError:
+            may_ask = False
+            raise
         finally:
             if settle is not None:
-                self.settled = await settle()
+                self.settled = await settle(may_ask)
 
     def take(self, _: Literal["stdout", "stderr"], piece: bytes) -> None:
         """Keep the end of the output that was not read yet."""

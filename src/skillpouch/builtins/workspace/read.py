@@ -12,6 +12,7 @@ from skillpouch.builtins.workspace.context import (
     WorkspaceSession,
     files_of,
     number,
+    stamp_seen,
     text,
 )
 from skillpouch.calls import ToolCall
@@ -191,7 +192,7 @@ _NUMBER_WIDTH = 6
 def run(call: ToolCall, session: WorkspaceSession) -> ToolAnswer:
     """Return the requested lines, and where to continue."""
     with files_of(call).reading(call.arguments["file_path"]) as opened:
-        session.saw(call.terms.workspace, opened.path, opened.stamp)
+        session.saw(call.terms.workspace, opened.path, stamp_seen(call, opened.stamp))
         return show(call, opened)
 
 

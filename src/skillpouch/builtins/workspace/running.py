@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import cache
 
@@ -10,10 +11,12 @@ from skillpouch.builtins.workspace.context import ToolAnswer, WorkspaceSession
 from skillpouch.calls import ToolCall
 from skillpouch.errors import ToolFaultError
 from skillpouch.execution.command import TIMED_OUT, Ended
+from skillpouch.execution.zygote_client import open_stack
 from skillpouch.json_values import json_text
 from skillpouch.results import Captured, ToolResult
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Tool
+from skillpouch.untrusted_files import shown_by
 
 _TOOLS = (bash, read, write, edit, grep, glob, ls)
 _IN_A_THREAD = {each.DEFINITION.name: each.run for each in (read, write, edit, glob, ls)}
@@ -52,12 +55,22 @@ class BuiltInBackend:
         assert isinstance(built_in, BuiltIn)
         started = time.monotonic()
         try:
-            result = await _run(call, built_in)
+            with await _as_staged(call):
+                result = await _run(call, built_in)
         except ToolFaultError as fault:
             result = _failed(call, fault)
         if result.duration_ms:
             return result
         return replace(result, duration_ms=round((time.monotonic() - started) * 1000, 3))
+
+
+async def _as_staged(call: ToolCall) -> AbstractContextManager[None]:
+    """Let paths of the workspace be found as the session has staged them inside this block."""
+    if not call.stack:
+        return nullcontext()
+    workspace = call.terms.workspace
+    view = await asyncio.to_thread(open_stack, (*call.stack, workspace))
+    return shown_by(str(workspace), view)
 
 
 async def _run(call: ToolCall, built_in: BuiltIn) -> ToolResult:

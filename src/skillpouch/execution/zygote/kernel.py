@@ -9,7 +9,9 @@ from functools import partial
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    Options = Mapping[str, str | list[str] | None]
 
 # None: the C library that this interpreter has already loaded, dlopen(3).
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -222,17 +224,19 @@ def mount(source: str, target: str, kind: str | None, flags: int, data: str | No
     )
 
 
-def new_tree(kind: str, options: dict[str, str | None], attributes: int = 0) -> int:
+def new_tree(kind: str, options: Options, attributes: int = 0) -> int:
     """Make a file system that is mounted nowhere yet; return the descriptor of its mount.
 
-    An option without a value is None; one with a value has fewer than 256 bytes, fsconfig(2).
+    An option without a value is None, one that is set several times has a list of values; each has
+    fewer than 256 bytes, fsconfig(2).
     """
     context = syscall(_FSOPEN, kind.encode(), _CLOEXEC)
     try:
-        for name, value in options.items():
-            command = _SET_FLAG if value is None else _SET_STRING
-            text = None if value is None else value.encode()
-            syscall(_FSCONFIG, context, command, name.encode(), text, 0)
+        for name, given in options.items():
+            for value in given if isinstance(given, list) else [given]:
+                command = _SET_FLAG if value is None else _SET_STRING
+                text = None if value is None else value.encode()
+                syscall(_FSCONFIG, context, command, name.encode(), text, 0)
         syscall(_FSCONFIG, context, _CREATE, None, None, 0)
         return syscall(_FSMOUNT, context, _CLOEXEC, attributes)
     finally:

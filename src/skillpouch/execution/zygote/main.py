@@ -1,4 +1,4 @@
-"""Starts a zygote or the trials; makes their folder importable without importing skillpouch."""
+"""Starts a zygote, the trials or a view of layers, without importing skillpouch."""
 
 import sys
 import types
@@ -27,6 +27,10 @@ if __name__ == "__main__":
         from skillpouch.execution.zygote.serve import serve
 
         serve(socket(fileno=_CONTROL))
+    elif sys.argv[1] == "show":
+        from skillpouch.execution.zygote.overlay import show_stack
+
+        show_stack(socket(fileno=_CONTROL))
     else:
         from skillpouch.execution.zygote.trials import report
 

@@ -280,7 +280,7 @@ class NewRoot:
         from here (open_tree(2): EINVAL). So the path is opened again, without following links, and
         must lead to the same file or folder.
         """
-        fd = _open_plain(path)
+        fd = open_plain(path)
         try:
             if not os.path.sameopenfile(fd, given):
                 raise replaced(path)
@@ -332,7 +332,7 @@ class NewRoot:
         kernel.set_attributes_at("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
 
 
-def _open_plain(path: str) -> int:
+def open_plain(path: str) -> int:
     """Open a path without following any link in it, as the host does (untrusted_files)."""
     fd = os.open("/", _ENTER)
     *above, name = path.strip("/").split("/")

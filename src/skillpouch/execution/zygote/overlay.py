@@ -1,7 +1,8 @@
 """Lays a private layer over the workspace of each sandbox: what its calls write goes there.
 
 The overlay's lower folder is the workspace, which is only read. Its upper folder is one that the
-host made for this sandbox alone; programs reach it only through the overlay.
+host made for this sandbox alone; programs reach it only through the overlay. In a session whose
+changes wait, the layers of its earlier calls lie between the two, and are only read as well.
 """
 
 from __future__ import annotations
@@ -10,11 +11,14 @@ import errno
 import os
 import stat
 
-from skillpouch.execution.zygote import kernel, namespaces
-from skillpouch.execution.zygote.kernel import ATTR_NODEV, ATTR_NOSUID
+from skillpouch.execution.zygote import kernel, namespaces, wire
+from skillpouch.execution.zygote.kernel import ATTR_NODEV, ATTR_NOEXEC, ATTR_NOSUID, ATTR_RDONLY
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import _socket
+
+    from skillpouch.execution.zygote.kernel import Options
     from skillpouch.execution.zygote.wire import Fields
 
 # Where a zygote has the folders of its layers. A sandbox unmounts them before anything runs in it,
@@ -24,23 +28,65 @@ LAYERS = "/dev/pts"
 # those that a program sets. Also without a user namespace, where the notes could begin with
 # "trusted.": then a program could write the others, and what is read from a layer would be forged.
 # The price: rename(2) of a folder that was there before gives EXDEV, see folder_moves.py.
-_OPTIONS: dict[str, str | None] = {
-    "index": "off",
-    "metacopy": "off",
-    "userxattr": None,
-    "volatile": None,  # since Linux 5.10: nothing is written to the disk when it is unmounted
-}
+_OPTIONS: dict[str, str | None] = {"index": "off", "metacopy": "off", "userxattr": None}
+# Since Linux 5.10: nothing is written to the disk when it is unmounted.
+_WRITTEN: dict[str, str | None] = {"volatile": None}
+_LONGEST_OPTION = 255  # bytes, fsconfig(2)
 _PATH = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def new_overlay(lower: str, layer: str) -> int:
-    """Return an overlay that is mounted nowhere yet; `layer` has the folders `upper` and `work`."""
+def stacked_at(number: int) -> str:
+    """Return where a zygote has a layer of an earlier call: below `LAYERS`, unmounted with it."""
+    return "%s/s%d" % (LAYERS, number)
+
+
+def new_overlay(lower: str, layer: str, stack: list[str]) -> int:
+    """Return an overlay that is mounted nowhere yet; `layer` has the folders `upper` and `work`.
+
+    `stack` are folders between that layer and `lower`, the upmost first.
+    """
     os.chdir(lower)  # a path could be too long for an option, or contain a colon
     try:
-        options = {"lowerdir": ".", "upperdir": layer + "/upper", "workdir": layer + "/work"}
-        return kernel.new_tree("overlay", {**options, **_OPTIONS}, ATTR_NOSUID | ATTR_NODEV)
+        folders = {"upperdir": layer + "/upper", "workdir": layer + "/work"}
+        options = {**_lowers([*stack, "."]), **folders, **_OPTIONS, **_WRITTEN}
+        return kernel.new_tree("overlay", options, ATTR_NOSUID | ATTR_NODEV)
     finally:
         os.chdir("/")
+
+
+def _lowers(folders: list[str]) -> Options:
+    joined = ":".join(folders)
+    if len(joined) <= _LONGEST_OPTION:
+        return {"lowerdir": joined}
+    return {"lowerdir+": folders}  # since Linux 6.8
+
+
+def show_stack(control: _socket.socket) -> None:
+    """Send the host the descriptor of an overlay of some folders, which nobody can write.
+
+    The host tells their paths, the upmost first, with the descriptors that it has opened; and gets
+    a second descriptor, by which it has the kernel forget names.
+    """
+    message = wire.receive(control)
+    if message is None:
+        return
+    config: Fields = message.value()
+    try:
+        namespaces.leave(config["user"], "host")
+        opened = []
+        for path, given in zip(config["folders"], message.fds):
+            # Opened again: the host's descriptors belong to its mount namespace.
+            fd = namespaces.open_plain(path)
+            if not os.path.sameopenfile(fd, given):
+                raise namespaces.replaced(path)
+            opened.append("/proc/self/fd/%d" % fd)
+        # Without xino=off, numbers of inodes may differ from those of the folders.
+        options = {**_lowers(opened), **_OPTIONS, "xino": "off"}
+        read_only = ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV | ATTR_NOEXEC
+        tree = kernel.new_tree("overlay", options, read_only)
+        wire.send(control, wire.READY, (tree, kernel.configuration_of(tree)))
+    except OSError as error:
+        wire.send_failure(control, error)
 
 
 class LayerMounts:
@@ -124,6 +170,7 @@ class Overlays:
         self._are_wanted: bool = config["layered"]
         self._workspace: str = config["workspace"]
         self._inner: list[tuple[str, int]] = []
+        self._stack: list[str] = [stacked_at(number) for number in range(len(config["stack"]))]
         self.lower = -1
         if self._are_wanted:
             self._divide(config)
@@ -144,7 +191,7 @@ class Overlays:
                     os.close(fd)
                 else:
                     left.append((fd, right))
-            elif path == config["layers"]:
+            elif path == config["layers"] or path in config["stack"]:
                 os.close(fd)
             else:
                 left.append((fd, right))
@@ -155,6 +202,6 @@ class Overlays:
         """Make the overlay of a sandbox; None if its calls write directly."""
         if not self._are_wanted:
             return None
-        tree = new_overlay(self._workspace, "%s/%d" % (LAYERS, number))
+        tree = new_overlay(self._workspace, "%s/%d" % (LAYERS, number), self._stack)
         inner = [(path, fd if fd < 0 else kernel.clone_tree_of(fd)) for path, fd in self._inner]
         return LayerMounts(self._workspace, tree, inner)

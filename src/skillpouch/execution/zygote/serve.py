@@ -11,7 +11,7 @@ import select
 from skillpouch.execution.zygote import alarm, kernel, namespaces, seccomp, signals, spawn, wire
 from skillpouch.execution.zygote.cleanup import remove_folder
 from skillpouch.execution.zygote.local_sockets import supervise
-from skillpouch.execution.zygote.overlay import LAYERS, LayerMounts, Overlays
+from skillpouch.execution.zygote.overlay import LAYERS, LayerMounts, Overlays, stacked_at
 from skillpouch.execution.zygote.sandbox_process import (
     make_sandbox,
     make_warm_sandbox,
@@ -146,6 +146,8 @@ def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> ZygoteS
         return ZygoteServer(control, config, namespaces.NewRoot({}))
     if config["layered"]:
         config["copies"][config["layers"]] = LAYERS
+        for number, path in enumerate(config["stack"]):
+            config["copies"][path] = stacked_at(number)
     namespaces.leave(config["user"], config["network"])
     pid = os.fork()  # the child is process 1: unshare(2) with CLONE_NEWPID does not move the caller
     if pid:

@@ -331,7 +331,7 @@ def _try_layer(line: _socket.socket, layers: str, given: int) -> int:
         os.mkdir(folder)
     for name in ("/changed", "/deleted"):
         _write(lower + name, "before")
-    tree = overlay.new_overlay(lower, layer)
+    tree = overlay.new_overlay(lower, layer, [])
     kernel.attach_tree(tree, _SEEN_AT)
     os.stat(_SEEN_AT + "/changed")
     _write(_SEEN_AT + "/changed", "after")

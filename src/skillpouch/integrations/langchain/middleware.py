@@ -1,10 +1,11 @@
 """SkillpouchMiddleware: the catalogue, the tools of skills in use, approvals by interrupts."""
 
+import json
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import nullcontext
 from contextvars import copy_context
-from typing import Annotated, Any, Literal, NotRequired, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage, ToolMessage
@@ -22,6 +23,9 @@ from skillpouch.policy.approval import Answer, Question, Remember, asking
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.tools import Tool, qualified_wire_name, short_name
+
+if TYPE_CHECKING:
+    from skillpouch.workspace.change_store import ChangeStore
 
 _MOST_REMEMBERED = 4096
 
@@ -62,16 +66,21 @@ class InterruptApprover:
         self._thread, self._call = thread, call
         self._count = 0
         self._pending: GraphInterrupt | None = None
+        self.requests: list[dict[str, Any]] = []  # what was asked in this pass, in order
+        self.waits_for_changes = False  # the last of them is about what the call changed
 
     async def __call__(self, question: Question) -> Answer:
         while True:
             place = (self._thread, self._call, self._count)
             self._count += 1
             asked = self._questions.asked(place)
+            request = _request(question)
+            self.requests.append(request)
             try:
-                reply = self._context.run(interrupt, _request(question))
+                reply = self._context.run(interrupt, request)
             except GraphInterrupt as pending:
                 self._pending = pending
+                self.waits_for_changes = bool(question.changes)
                 self._questions.remember(place, question)
                 return Answer(yes=False, cause="no_answer", reason="the run waits for an answer")
             answer = _answer(reply)
@@ -79,6 +88,16 @@ class InterruptApprover:
                 return answer
             # It approves something else: ask again, and do not count it the next time either.
             self._questions.remember(place, asked)
+
+    def answer_again(self, requests: Iterable[Mapping[str, Any]]) -> Answer:
+        """Return the answer to the last of the questions that an earlier pass asked, in order.
+
+        Raises GraphInterrupt if nobody has answered.
+        """
+        reply: Any = None
+        for each in requests:
+            reply = self._context.run(interrupt, each)
+        return _answer(reply)
 
     def raise_pending(self) -> None:
         """Stop the run if a question is open."""
@@ -127,6 +146,73 @@ def _answer(reply: Any) -> Answer:
         return Answer(yes=False, reason=str(reply.get("message") or "it was rejected"))
     remember = reply.get("remember", "once")
     return Answer(yes=True, remember=remember if remember in get_args(Remember) else "once")
+
+
+class WaitingChanges:
+    """Calls that ran, and whose changes wait until the run that made them is resumed.
+
+    A resumed run makes its calls again: such a call must not run a second time, but its changes be
+    settled, also by another process. So what was asked is kept in the store of changes.
+    """
+
+    def __init__(self, manager: SkillManager) -> None:
+        self._manager = manager
+        self._results: BoundedCache[str, ToolResult] = BoundedCache(_MOST_REMEMBERED)
+
+    def keep(self, key: str, approver: InterruptApprover, response: object) -> None:
+        """Keep what was asked about the changes of a call, if that is what the run waits for."""
+        result = response.artifact if isinstance(response, ToolMessage) else None
+        if not approver.waits_for_changes or not isinstance(result, ToolResult):
+            return
+        self._results[key] = result
+        facts = {
+            "call": result.call_id,
+            "requests": approver.requests,
+            "tool": result.tool,
+            "content": result.content,
+            "notes": result.notes,
+            "ended_as": result.ended_as,
+        }
+        self._store.keep_question(key, json.loads(json.dumps(facts, default=str)))
+
+    def find(self, key: str) -> Mapping[str, Any] | None:
+        """Return what was asked about the changes of this call in an earlier pass."""
+        return self._store.question(key)
+
+    def settled(self, key: str, asked: Mapping[str, Any], answer: Answer) -> ToolResult:
+        """Apply the changes of a call, or leave them refused; return its result."""
+        applied = self._manager.apply(asked["call"]) if answer.yes else None
+        return self._result(key, asked, answer, applied)
+
+    async def asettled(self, key: str, asked: Mapping[str, Any], answer: Answer) -> ToolResult:
+        """Do what `settled` does, without blocking the event loop."""
+        applied = await self._manager.aapply(asked["call"]) if answer.yes else None
+        return self._result(key, asked, answer, applied)
+
+    def _result(
+        self, key: str, asked: Mapping[str, Any], answer: Answer, applied: ToolResult | None
+    ) -> ToolResult:
+        from skillpouch.policy.settling import answered_result
+
+        result = self._results.pop(key, None)
+        if result is None:  # another process made the call
+            ended = asked["ended_as"]
+            result = ToolResult(
+                tool=asked["tool"],
+                outcome="denied",
+                code="changes_refused",
+                content=asked["content"],
+                notes=tuple(asked["notes"]),
+                call_id=asked["call"],
+                changes=applied.changes if applied is not None else (),
+                ended_as=tuple(ended) if ended else None,
+            )
+        self._store.drop_question(key)
+        return answered_result(result, applied, answer.reason)
+
+    @property
+    def _store(self) -> "ChangeStore":
+        return self._manager.change_runner().kept.store
 
 
 class Revealing:
@@ -254,6 +340,7 @@ class SkillpouchMiddleware(AgentMiddleware[SkillState, Any, Any]):
         self._manager = manager
         self._revealing = Revealing(manager)
         self._questions = AskedQuestions()
+        self._waiting = WaitingChanges(manager)
         self._budget = budget
         self._interrupts = approvals == "interrupt"
         self._reload_seconds = reload_seconds
@@ -287,9 +374,14 @@ class SkillpouchMiddleware(AgentMiddleware[SkillState, Any, Any]):
         request, refused = self._found(request)
         if refused is not None or not isinstance(request.tool, SkillpouchTool):
             return refused or handler(request)
-        approver = self._approver(request)
+        approver, key = self._approver(request), _key(request)
+        asked = self._waiting.find(key) if self._interrupts else None
+        if asked is not None:
+            answer = approver.answer_again(asked["requests"])
+            return _message(request, self._waiting.settled(key, asked, answer))
         with asking(approver) if self._interrupts else nullcontext():
             response = handler(request)
+        self._waiting.keep(key, approver, response)
         approver.raise_pending()
         return _noted(request, response)
 
@@ -302,15 +394,19 @@ class SkillpouchMiddleware(AgentMiddleware[SkillState, Any, Any]):
         request, refused = self._found(request)
         if refused is not None or not isinstance(request.tool, SkillpouchTool):
             return refused or await handler(request)
-        approver = self._approver(request)
+        approver, key = self._approver(request), _key(request)
+        asked = self._waiting.find(key) if self._interrupts else None
+        if asked is not None:
+            answer = approver.answer_again(asked["requests"])
+            return _message(request, await self._waiting.asettled(key, asked, answer))
         with asking(approver) if self._interrupts else nullcontext():
             response = await handler(request)
+        self._waiting.keep(key, approver, response)
         approver.raise_pending()
         return _noted(request, response)
 
     def _approver(self, request: ToolCallRequest) -> InterruptApprover:
-        thread = str(request.runtime.config.get("configurable", {}).get("thread_id", ""))
-        return InterruptApprover(self._questions, thread, str(request.tool_call["id"]))
+        return InterruptApprover(self._questions, _thread(request), str(request.tool_call["id"]))
 
     def _is_due(self) -> bool:
         now = time.monotonic()
@@ -337,6 +433,27 @@ class SkillpouchMiddleware(AgentMiddleware[SkillState, Any, Any]):
             )
             return request, refused
         return (request if tool is None else request.override(tool=tool)), None
+
+
+def _thread(request: ToolCallRequest) -> str:
+    return str(request.runtime.config.get("configurable", {}).get("thread_id", ""))
+
+
+def _key(request: ToolCallRequest) -> str:
+    """Return what tells a call of a conversation from all others, in every pass."""
+    call = request.tool_call
+    said = (_thread(request), call["id"], call["name"], call["args"])
+    return json.dumps(said, sort_keys=True, default=str)
+
+
+def _message(request: ToolCallRequest, result: ToolResult) -> ToolMessage:
+    """Return the answer to a call whose changes were settled when the run was resumed."""
+    assert isinstance(request.tool, SkillpouchTool)
+    call_id = str(request.tool_call["id"])
+    content, kept = request.tool.answer(result, call_id)
+    if isinstance(content, ToolMessage):
+        return content
+    return ToolMessage(content, tool_call_id=call_id, name=request.tool.name, artifact=kept)
 
 
 def _extended(message: SystemMessage | None, prompt: str) -> SystemMessage | None:

@@ -78,7 +78,7 @@ class SkillpouchTool(StructuredTool):
             result = self.func(given)
         except SkillpouchError as error:
             return self._failed(refusal(error), tool_call_id)
-        return self._answer(result, tool_call_id)
+        return self.answer(result, tool_call_id)
 
     async def _arun(  # type: ignore[override]  # as above
         self, given: Any, tool_call_id: str | None, /
@@ -88,9 +88,10 @@ class SkillpouchTool(StructuredTool):
             result = await self.coroutine(given)
         except SkillpouchError as error:
             return self._failed(refusal(error), tool_call_id)
-        return self._answer(result, tool_call_id)
+        return self.answer(result, tool_call_id)
 
-    def _answer(self, result: ToolResult, call_id: str | None) -> tuple[Any, ToolResult | None]:
+    def answer(self, result: ToolResult, call_id: str | None) -> tuple[Any, ToolResult | None]:
+        """Return a result as LangChain takes it: content and artifact."""
         kept = storable(result)
         if result.is_error:
             return self._failed(failure(result), call_id, kept)
