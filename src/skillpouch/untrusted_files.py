@@ -349,8 +349,7 @@ def _read_regular(descriptor: int, most: int, wanted: int) -> FileContent:
 def _read_up_to(descriptor: int, wanted: int) -> bytes:
     data = more = os.read(descriptor, wanted)
     while more and len(data) < wanted:
-        more = os.read(descriptor, wanted - len(data))
-        data += more
+        data += (more := os.read(descriptor, wanted - len(data)))
     return data
 
 
