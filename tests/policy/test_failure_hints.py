@@ -116,6 +116,28 @@ def test_a_script_that_misses_a_package_is_told_the_command(
     assert content.endswith(f"`{command}`") or "quokka_of_nowhere --root" in content
 
 
+def test_a_module_beside_the_skill_is_no_package_and_its_folder_can_be_granted(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    code = (
+        "import sys\nfrom pathlib import Path\n"
+        "sys.path.insert(0, str(Path(__file__).resolve().parents[2] / 'hooks'))\n"
+        "import quokka_of_nowhere\nprint(quokka_of_nowhere.hop)\n"
+    )
+    home = write_skill(files={"scripts/x.py": code})
+    hooks = home.resolve().parent / "hooks"
+    hooks.mkdir()
+    (hooks / "quokka_of_nowhere.py").write_text("hop = 'hopped'\n")
+
+    before = content_of(home, workspace)
+    skill = SkillManager(home.parent).get_skill("demo")
+    Grants().grant(skill, [Need(kind="read", value=str(hooks))], by="test")
+
+    assert "--package" not in before
+    assert f"`skillpouch trust demo --read {hooks} --root {home.parent}`" in before
+    assert content_of(home, workspace) == "hopped"
+
+
 CAUGHT = """
 import sys
 try:

@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 from skillpouch import SkillManager
 from skillpouch.needs import Need
 from skillpouch.trust.grant import covers_package, split_package
-from skillpouch.trust.inferred_packages import Proposal, infer_packages
+from skillpouch.trust.inferred_packages import (
+    Proposal,
+    added_folders,
+    infer_packages,
+    modules_beside,
+)
 from skillpouch.trust.package_names import _PYTHON, _SAME, is_installed_by_nobody
 from skillpouch.trust.requested_packages import package_asks, propose_packages
 from tests.conftest import WriteSkill
@@ -133,6 +138,42 @@ def test_a_module_elsewhere_in_the_skill_is_its_own_only_when_the_path_is_change
 
     assert [each.package for each in infer_packages("scripts/a.py", files)] == ["helper"]
     assert [each.package for each in infer_packages("scripts/a.py", changed)] == ["numpy"]
+
+
+@pytest.mark.parametrize(
+    "folder",
+    [
+        'ROOT = Path(__file__).resolve().parents[1]\nsys.path.insert(0, str(ROOT / "src"))',
+        'sys.path.append(os.path.join(os.path.dirname(__file__), "..", "src"))',
+        'for each in (Path(__file__).parent.parent / "src",):\n    sys.path.insert(0, str(each))',
+    ],
+)
+def test_a_package_below_a_folder_without_files_is_the_skills_own(folder: str) -> None:
+    files = {"src/own/__init__.py": "import numpy\n", "scripts/a.py": f"{folder}\nimport own\n"}
+
+    assert [each.package for each in infer_packages("scripts/a.py", files)] == ["numpy"]
+
+
+@pytest.mark.parametrize(
+    ("line", "folder"),
+    [
+        ('sys.path.insert(0, str(Path(__file__).resolve().parents[3] / "hooks"))', "../../hooks"),
+        ("sys.path.append(os.path.dirname(os.path.abspath(__file__)))", "scripts"),
+        ('sys.path.insert(0, Path(__file__).parent.joinpath("lib").as_posix())', None),
+        ('HERE = Path(__file__).parent\nsys.path.append(str(HERE.parent / "src"))', "src"),
+        ('sys.path.append(os.environ["ELSEWHERE"])', None),
+    ],
+)
+def test_folders_that_a_script_adds_follow_from_its_own_path(line: str, folder: str | None) -> None:
+    assert added_folders(line, "scripts/a.py") == ({folder} if folder else set())
+
+
+def test_no_package_is_guessed_for_a_module_that_a_folder_beside_the_skill_may_hold() -> None:
+    beside = 'sys.path.insert(0, str(Path(__file__).parents[2] / "hooks"))\n'
+    files = {"scripts/a.py": f"{beside}import liveness\nimport yaml\n"}
+
+    assert [each.package for each in infer_packages("scripts/a.py", files)] == ["PyYAML"]
+    assert modules_beside("scripts/a.py", files) == ({"liveness": "scripts/a.py:2"}, {"../hooks"})
 
 
 def test_what_an_optional_module_imports_is_optional() -> None:

@@ -12,12 +12,14 @@ from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
 from skillpouch.signatures.shebang import EXTENSIONS
+from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.call_needs import skill_of
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.requested_packages import (
+    folder_asks,
     installed_in,
     package_needs,
     propose_packages,
@@ -63,6 +65,11 @@ def notes_on_packages(
     ]
     told = _told_by_files(call, named, lacking)
     told = [name for name in told if not any(covers_package(package, name) for package in given)]
+    if skill and missing and (folders := _folders_beside(skill, call, permit)):
+        command = trust_command(call.tool.skill, folders, roots=roots)
+        where = ", ".join(need.value for need in folders)
+        note = f"note: it imports modules of {where}, which lies outside its skill"
+        return [f"{note}; the user can let it read that: `{command}`"]
     if not lacking and not told:
         spelt = [*named, *(f"npm:{name}" for name in named)]
         is_known = any(covers_package(package, name) for package in given for name in spelt)
@@ -76,6 +83,11 @@ def notes_on_packages(
     reasons = [f"it imports packages that no file declares ({names})"] if lacking else []
     reasons += [f"its files tell to install {', '.join(told)}"] if told else []
     return [f"note: {', and '.join(reasons)}; the user can grant it: `{command}`"]
+
+
+def _folders_beside(skill: Skill, call: ToolCall, permit: Permit) -> list[Need]:
+    given = set(map(str, permit.access.readable))
+    return [need for need in folder_asks(skill, [call.tool]) if need.value not in given]
 
 
 def _told_by_files(

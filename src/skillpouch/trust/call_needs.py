@@ -122,10 +122,11 @@ def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:
     if not isinstance(tool.runs, Script) or tool.runs.language != "python":
         return ()
     # Imported here, so that a call that proposes no packages does not load the reader of imports.
-    from skillpouch.trust.requested_packages import package_needs, propose_packages
+    from skillpouch.trust.requested_packages import folder_asks, package_needs, propose_packages
 
     proposals = propose_packages(skill, [tool])
-    return package_needs(each for each in proposals if not _is_there(each.imported))
+    packages = package_needs(each for each in proposals if not _is_there(each.imported))
+    return (*packages, *folder_asks(skill, [tool]))
 
 
 def _is_there(module: str) -> bool:

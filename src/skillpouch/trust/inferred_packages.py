@@ -1,7 +1,7 @@
 """Proposes packages for imports that no file declares, from the text of a script alone."""
 
 import ast
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from posixpath import dirname, join, normpath
 from typing import Literal, NamedTuple
@@ -190,6 +190,14 @@ def own_modules(script: str, files: Mapping[str, str]) -> list[str]:
     return sorted(follow.seen - {script})
 
 
+def modules_beside(script: str, files: Mapping[str, str]) -> tuple[dict[str, str], set[str]]:
+    """Return module → file:line of imports that folders beside the skill may hold, and these."""
+    follow = _Following(files=files, installed={})
+    if not script.endswith(_JAVASCRIPT):
+        follow.python(script)
+    return follow.beside, follow.outside
+
+
 def _brings(
     declared: str, proposal: Proposal, provided: Callable[[str], Collection[str] | None]
 ) -> bool:
@@ -219,6 +227,8 @@ class _Following:
     installed: Mapping[str, Iterable[str]]
     found: dict[str, Proposal] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
+    outside: set[str] = field(default_factory=set)  # folders beside the skill, on its search path
+    beside: dict[str, str] = field(default_factory=dict)  # modules that they may hold, file:line
 
     def proposals(self) -> list[Proposal]:
         return list(self.found.values())
@@ -233,7 +243,8 @@ class _Following:
             self.seen.add(path)
             text = self.files.get(path, "")
             if "sys.path" in text:  # the script probably adds a folder of the skill to it
-                places |= {dirname(file) for file in self.files}
+                places |= {folder for file in self.files for folder in _above(file)}
+                self.outside |= {each for each in added_folders(text, path) if _leads_out(each)}
             for each in python_imports(text):
                 own = self._own(each, path, places)
                 pending += [(file, optional or each.optional) for file in own if file in self.files]
@@ -294,6 +305,10 @@ class _Following:
             if is_installed_by_nobody(module) or module in SHARED_FOLDERS:
                 continue
             package, confidence = self._package(module)
+            if confidence == "guess" and self.outside:
+                # Probably its own: anybody could publish a package of that name.
+                self.beside.setdefault(module, f"{path}:{imported.line}")
+                continue
             self._keep(
                 Proposal(
                     package=package,
@@ -326,6 +341,87 @@ class _Following:
         stem = base.removesuffix(".js")
         spelt = [base, *(f"{stem}{end}" for end in _JAVASCRIPT), f"{base}/index.js"]
         return [file for file in spelt if file in self.files][:1]
+
+
+def _above(file: str) -> Iterator[str]:
+    folder = dirname(file)
+    while folder:
+        yield folder
+        folder = dirname(folder)
+    yield ""
+
+
+def _leads_out(folder: str) -> bool:
+    return folder == ".." or folder.startswith("../")
+
+
+def added_folders(text: str, path: str) -> set[str]:
+    """Return the folders that a script adds to `sys.path`, as far as they follow from its own path.
+
+    They are relative to the folder of the skill, as `path` is; some may lead out of it.
+    """
+    try:
+        tree = parse_python(with_plain_lines(text))
+    except UnreadableError:
+        return set()
+    known: dict[str, set[str]] = {"__file__": {path}}
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                known[name] = known.get(name, set()) | _paths(value, known)
+            case ast.For(target=ast.Name(id=name), iter=ast.Tuple(elts=each) | ast.List(elts=each)):
+                known[name] = {path for part in each for path in _paths(part, known)}
+            case ast.Call(func=ast.Attribute(value=adds, attr="insert" | "append"), args=words):
+                if words and ast.unparse(adds) == "sys.path":
+                    found |= _paths(words[-1], known)
+            case _:
+                pass
+    return found
+
+
+_SAME = frozenset({"str", "fspath", "abspath", "realpath", "normpath", "resolve", "absolute"})
+
+
+def _paths(  # noqa: C901, PLR0911 - one for each way to write a path
+    node: ast.expr, known: Mapping[str, set[str]]
+) -> set[str]:
+    """Return the paths that an expression may be; none if they do not follow from `known`."""
+    match node:
+        case ast.Name(id=name):
+            return known.get(name, set())
+        case ast.Attribute(value=value, attr="parent"):
+            return {_up(path, 1) for path in _paths(value, known)}
+        case ast.Subscript(
+            value=ast.Attribute(value=value, attr="parents"), slice=ast.Constant(value=int(count))
+        ):
+            return {_up(path, count + 1) for path in _paths(value, known)}
+        case ast.BinOp(left=left, op=ast.Div(), right=ast.Constant(value=str(word))):
+            return {normpath(join(path, word)) for path in _paths(left, known)}
+        case ast.Call(func=ast.Attribute(attr="join" | "joinpath") as called, args=args):
+            words = args if called.attr == "join" else [called.value, *args]
+            return _joined(words, known)
+        case ast.Call(func=ast.Attribute(attr="dirname"), args=[value]):
+            return {_up(path, 1) for path in _paths(value, known)}
+        case ast.Call(func=ast.Name(id="Path" | "str") | ast.Attribute(attr="Path"), args=[value]):
+            return _paths(value, known)
+        case ast.Call(func=ast.Attribute(attr=name), args=[value]) if name in _SAME:
+            return _paths(value, known)
+        case ast.Call(func=ast.Attribute(value=value, attr=name), args=[]) if name in _SAME:
+            return _paths(value, known)
+        case _:
+            return set()
+
+
+def _joined(words: Sequence[ast.expr], known: Mapping[str, set[str]]) -> set[str]:
+    parts = [each.value for each in words[1:] if isinstance(each, ast.Constant)]
+    if len(parts) != len(words) - 1 or not all(isinstance(part, str) for part in parts):
+        return set()
+    return {normpath(join(path, *parts)) for path in _paths(words[0], known)}
+
+
+def _up(path: str, count: int) -> str:
+    return normpath(join(path, *[".."] * count))
 
 
 def _modules(imported: Import) -> list[str]:

@@ -24,7 +24,12 @@ from skillpouch.signatures.signature import Signature
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.grant import split_package
-from skillpouch.trust.inferred_packages import Proposal, infer_packages, own_modules
+from skillpouch.trust.inferred_packages import (
+    Proposal,
+    infer_packages,
+    modules_beside,
+    own_modules,
+)
 from skillpouch.trust.requested import kind_of, line_of, needs_no_grant
 from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 
@@ -77,6 +82,25 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
             if earlier is None or (earlier.optional and not each.optional):
                 found[each.package] = each
     return tuple(sorted(found.values(), key=lambda each: (each.optional, each.package.lower())))
+
+
+def folder_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
+    """Return the folders beside a skill in which its scripts look for modules that are there."""
+    home = os.path.realpath(skill.home)
+    files = _Files(str(skill.home))
+    found: dict[str, Need] = {}
+    for tool in tools:
+        if not isinstance(tool.runs, Script) or not tool.runs.file.endswith(".py"):
+            continue
+        modules, folders = modules_beside(os.path.relpath(tool.runs.file, skill.home), files)
+        for module, where in modules.items():
+            for folder in sorted(os.path.normpath(join(home, each)) for each in folders):
+                top = join(folder, module.partition(".")[0])
+                if os.path.isfile(f"{top}.py") or os.path.isdir(top):
+                    asked = f"{where} (imports {module})"
+                    need = Need(kind="read", value=folder, declared=False, asked_in=asked)
+                    found.setdefault(folder, need)
+    return tuple(found.values())
 
 
 def module_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:

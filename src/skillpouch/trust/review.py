@@ -16,7 +16,12 @@ from skillpouch.trust.grantable import grantable
 from skillpouch.trust.grants import Grants
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.requested import asks_of
-from skillpouch.trust.requested_packages import module_asks, package_needs, propose_packages
+from skillpouch.trust.requested_packages import (
+    folder_asks,
+    module_asks,
+    package_needs,
+    propose_packages,
+)
 
 _MOST_NAMED = 3
 
@@ -117,7 +122,12 @@ def review_skill(
     return Review(
         skill=skill,
         seen=seen,
-        asks=(*_asks(skill, found), *declared, *package_needs(proposals)),
+        asks=(
+            *_asks(skill, found),
+            *declared,
+            *package_needs(proposals),
+            *folder_asks(skill, found),
+        ),
         proposals=proposals,
         last=grants.last(skill.name, skill.home),
         leads_out=_leads_out(str(skill.home), seen),
@@ -127,7 +137,8 @@ def review_skill(
 def _asks(skill: Skill, tools: Sequence[Tool]) -> tuple[Need, ...]:
     asks = asks_of(skill, tools)
     known = {need.value for need in asks}
-    return (*asks, *(need for need in module_asks(skill, tools) if need.value not in known))
+    read = [need for need in module_asks(skill, tools) if need.value not in known]
+    return (*asks, *read, *folder_asks(skill, tools))
 
 
 def reason_against(need: Need) -> str:
