@@ -146,6 +146,18 @@ def test_two_skills_of_one_name_below_one_root_are_reported_too(tmp_path: Path) 
     assert len(problems(manager, "skill-shadowed")) == 1
 
 
+@pytest.mark.parametrize("inner", ["adapters/codex", "Adapters/Codex", "platforms/x/greet"])
+def test_a_skill_inside_one_of_the_same_name_does_not_hide_it(inner: str, tmp_path: Path) -> None:
+    write(tmp_path / "greet/SKILL.md", "greet", "The skill.")
+    variant = write(tmp_path / "greet" / inner / "SKILL.md", "greet", "For another agent.")
+
+    manager = manager_of(tmp_path)
+
+    assert [skill.description for skill in manager.list_skills()] == ["The skill."]
+    [shadowed] = problems(manager, "skill-shadowed")
+    assert shadowed.path == str(variant)
+
+
 def test_the_same_root_named_twice_shadows_nothing(tmp_path: Path) -> None:
     write(tmp_path / "greet/SKILL.md", "greet")
 

@@ -236,11 +236,17 @@ class Catalogue:
         self._stamps |= part.stamps
         self._problems += part.problems
         self.all_skills += part.skills
+        of_part: dict[str, Skill] = {}
         for skill in part.skills:
+            around = of_part.get(skill.name)
+            if around is not None and skill.home.is_relative_to(around.home):
+                # A variant for another agent, inside the skill that has the scripts.
+                self._problems.append(_shadowing(skill, around))
+                continue
             earlier = self.skills.pop(skill.name, None)
             if earlier is not None:
                 self._problems.append(_shadowing(earlier, skill))
-            self.skills[skill.name] = skill
+            self.skills[skill.name] = of_part[skill.name] = skill
 
     def _read(self, skills: Iterable[Skill]) -> None:
         with self._reading:
