@@ -265,3 +265,35 @@ def test_a_review_names_the_variables_that_modules_of_the_skill_read(
         Need(kind="secret", value="OWN_KEY", declared=False, asked_in="scripts/x.py:3"),
         Need(kind="secret", value="LAMP_TOKEN", declared=False, asked_in="scripts/client.py:3"),
     ]
+
+
+CONFIGURATION = """
+## Configuration
+
+- `MAX_ROWS`: how many rows are read
+- `OUTPUT_DIR`: where results go (optional)
+- `API_KEY`: for the service; the default key works, too
+- `ROW_LABEL`: what rows are called
+"""
+READS = (
+    "import os\nos.environ.get('MAX_ROWS', '100'), os.environ['ROW_LABEL']\n"
+    "os.getenv('OUTPUT_DIR'), os.environ.get('API_KEY', 'abc')\n"
+)
+
+
+def test_what_has_a_default_or_is_called_optional_does_not_stop_a_call(
+    write_skill: WriteSkill,
+) -> None:
+    home = write_skill(files={"scripts/x.py": READS}, body=CONFIGURATION)
+    manager = SkillManager(home.parent)
+    [tool] = manager.tools
+
+    asked = asks_of(manager.get_skill("demo"), [tool])
+
+    assert {need.value: (need.kind, need.declared) for need in asked} == {
+        "MAX_ROWS": ("setting", False),
+        "OUTPUT_DIR": ("setting", False),
+        "API_KEY": ("secret", False),
+        "ROW_LABEL": ("secret", True),
+    }
+    assert [need.value for need in tool.asks] == ["ROW_LABEL"]

@@ -207,7 +207,7 @@ def _private_keys(text: str) -> Iterator[Secret]:
 
 
 # A variable with such a name is a folder or a file of the machine, or a program's own folder.
-_SETTING = re.compile(r"[A-Z][A-Z0-9_]*_(?:HOME|DIR|PATH)\Z")
+_SETTING = re.compile(r"[A-Z][A-Z0-9_]*_(?:HOME|DIR|PATH|FILE|FOLDER|ROOT)\Z")
 # A name with one of these words is a secret's, whatever its last word: WEBHOOK_PATH, API_KEY_DIR.
 _SECRETIVE = re.compile(
     r"(?:\A|_)(?:\w*(?:KEY|TOKEN|SECRET|PASS(?:WORD|WD|PHRASE)|CREDENTIAL)S?|PWD|PASS|PAT|AUTH"

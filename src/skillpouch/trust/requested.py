@@ -13,7 +13,7 @@ from skillpouch.environment import home_directory
 from skillpouch.limits import read_size, size_text
 from skillpouch.needs import Need, NeedKind
 from skillpouch.net.hosts import HostError, host_of_url, read_host
-from skillpouch.secrets.shapes import is_setting
+from skillpouch.secrets.shapes import is_named_like_a_secret, is_setting
 from skillpouch.signatures.shebang import language_of, source_text
 from skillpouch.signatures.signature import is_standard
 from skillpouch.skills import Skill
@@ -32,12 +32,17 @@ _FENCE = re.compile(r"[ ]{0,3}(```+|~~~+)")
 # `API_KEY`, `$API_KEY` or `API_KEY=…` between backticks.
 _NAMED = re.compile(r"`\$?\{?([A-Z][A-Z0-9_]+)\}?(?:=[^`]*)?`")
 _BULLET = re.compile(r"\s*(?:[-*+]|\d+[.)]|\|)\s*(?:\*\*)?`")
+# On its line: "`MAX_ROWS`: how many (optional, 100 by default)".
+_OPTIONAL = re.compile(r"\b(?:optional|defaults?)\b", re.IGNORECASE)
 # In a block of commands or of settings: `export API_KEY=…`, `API_KEY=…`.
 _ASSIGNED = re.compile(r"\s*(?:export\s+|set\s+)?([A-Z][A-Z0-9_]+)=")
 
 
 def variables_in_body(raw: bytes) -> Iterator[tuple[str, int]]:
-    """Return the variables in the section `## Configuration`, each with its line in the file."""
+    """Return the variables in the section `## Configuration`, each with its line in the file.
+
+    Those that it calls optional are left out.
+    """
     if b"configuration" not in raw.lower():  # most have no such section
         return
     parts = cut(raw)
@@ -50,7 +55,8 @@ def variables_in_body(raw: bytes) -> Iterator[tuple[str, int]]:
             names = [found[1]] if found else []
         else:
             names = [name for name in _NAMED.findall(text) if "_" in name or _BULLET.match(text)]
-        yield from ((name, first + line) for name in names)
+        if names and not _OPTIONAL.search(text):
+            yield from ((name, first + line) for name in names)
 
 
 def _section(body: str) -> Iterator[tuple[int, str, bool]]:
@@ -205,6 +211,7 @@ class _Asked:
 
     places: dict[tuple[NeedKind, str], dict[str, None]] = field(default_factory=dict)
     declared: set[tuple[NeedKind, str]] = field(default_factory=set)
+    defaults: set[str] = field(default_factory=set)  # settings for which a script has a value
 
     def add(self, kind: NeedKind, value: str, asked_in: str, *, declared: bool = True) -> None:
         if kind in _VARIABLES and (not is_variable(value) or needs_no_grant(value)):
@@ -214,9 +221,9 @@ class _Asked:
             self.declared.add((kind, value))
 
     def kind(self, name: str) -> NeedKind:
-        """Return the kind of a variable: as its skill declares it, else by its name."""
+        """Return the kind of a variable: as its skill declares it, else by default or name."""
         declared = (kind for kind in _VARIABLES if (kind, name) in self.places)
-        return next(declared, kind_of(name))
+        return next(declared, "setting" if name in self.defaults else kind_of(name))
 
     def needs(self) -> tuple[Need, ...]:
         return tuple(
@@ -267,6 +274,8 @@ class _AskingSkill:
         for tool in tools:
             _ask_for_tool(tool, self._skill, asked, by_skill if only_declared else tool.variables)
         for name, line in self._described:
+            if name in asked.defaults:  # the script goes on without it
+                continue
             place = f"{Path(self._skill.file).name}:{line} (## Configuration)"
             asked.add(asked.kind(name), name, place)
         return asked.needs()
@@ -306,9 +315,23 @@ def _ask_for_script(names: list[str], file: str, home: str, asked: _Asked) -> No
         text = source_text(read_inside(file, home, SCRIPT_BYTES).data, language_of(file))
     except CannotReadError:
         text = ""
+    asked.defaults |= {name for name in names if has_plain_default(name, text)}
     for name in names:
         where = f"{path}{line_of(name, text)}"
         asked.add(asked.kind(name), name, where, declared=False)
+
+
+def has_default(name: str, text: str) -> bool:
+    """`${X:-50}`, `os.environ.get("X", "50")`, `process.env.X || 50`, `ENV.fetch("X", 50)`."""
+    quoted = rf"[\"']{name}[\"']"
+    default = rf"\$\{{{name}:?[-=]|\(\s*{quoted}\s*,|\b{name}\s*(?:\|\||\?\?)"
+    default += rf"|{quoted}\s*[\])]\s*(?:\|\||\?\?|or\b)"
+    return re.search(default, text) is not None
+
+
+def has_plain_default(name: str, text: str) -> bool:
+    """Tell whether a text has a value for a variable that is no secret by its name."""
+    return not is_named_like_a_secret(name) and has_default(name, text)
 
 
 # `$HOME/.lamp/x`, `"~/.lamp"`, `Path.home() / ".lamp" / "x"`, `join(homedir(), ".lamp")`: up to two

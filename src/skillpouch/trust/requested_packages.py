@@ -16,7 +16,6 @@ from skillpouch.declarations.packages.needs import PythonNeeds, read_needs
 from skillpouch.discovery.walk import is_skipped_folder
 from skillpouch.environment import environments_directory
 from skillpouch.needs import Need
-from skillpouch.secrets.shapes import is_named_like_a_secret
 from skillpouch.signatures import read_signature
 from skillpouch.signatures.python.outline import UnreadableError, parse_python
 from skillpouch.signatures.shebang import EXTENSIONS, language_of, source_text
@@ -30,7 +29,7 @@ from skillpouch.trust.inferred_packages import (
     modules_beside,
     own_modules,
 )
-from skillpouch.trust.requested import kind_of, line_of, needs_no_grant
+from skillpouch.trust.requested import has_plain_default, kind_of, line_of, needs_no_grant
 from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 
 if TYPE_CHECKING:
@@ -110,7 +109,8 @@ def module_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
     for tool in tools:
         for name, path in _module_variables(tool, files).items():
             where = f"{path}{line_of(name, files.read(path))}"
-            need = Need(kind=kind_of(name), value=name, declared=False, asked_in=where)
+            kind = "setting" if has_plain_default(name, files.read(path)) else kind_of(name)
+            need = Need(kind=kind, value=name, declared=False, asked_in=where)
             if not needs_no_grant(name):
                 found.setdefault(name, need)
     return tuple(found.values())
@@ -129,7 +129,7 @@ def variables_without_default(tool: Tool) -> list[str]:
     return [
         name
         for name, path in sorted(places.items())
-        if is_named_like_a_secret(name) or not _has_default(name, files.read(path))
+        if not has_plain_default(name, files.read(path))
     ]
 
 
@@ -305,14 +305,6 @@ def _sourced(script: str, files: "_Files") -> dict[str, Signature]:
         seen |= sourced
     del found[script]
     return found
-
-
-def _has_default(name: str, text: str) -> bool:
-    """`${X:-50}`, `os.environ.get("X", "50")`, `process.env.X || 50`, `ENV.fetch("X", 50)`."""
-    quoted = rf"[\"']{name}[\"']"
-    default = rf"\$\{{{name}:?[-=]|\(\s*{quoted}\s*,|\b{name}\s*(?:\|\||\?\?)"
-    default += rf"|{quoted}\s*[\])]\s*(?:\|\||\?\?|or\b)"
-    return re.search(default, text) is not None
 
 
 class _Files(Mapping[str, str]):
