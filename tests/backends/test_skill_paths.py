@@ -132,3 +132,15 @@ def test_only_files_of_the_skill_are_ever_named(
         path = Path(line.partition("the path that works is ")[2])
         assert path.exists()
         assert home in path.resolve().parents or path.resolve() == home
+
+
+def test_a_failure_that_misses_nothing_names_no_path(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    script = 'for each in "$@"; do echo "$each is protected" >&2; done\nexit 1\n'
+    home = write_skill(files={"scripts/x.sh": script, "README.md": "read me"})
+    manager = SkillManager(home.parent, workspace=tmp_path)
+
+    result = manager.call("x", {"args": ["README.md", "x.yml"]})
+
+    assert "note:" not in result.content

@@ -177,7 +177,10 @@ def _note_on_paths(call: ToolCall, output: str) -> str:
     if not tool.home or tool.cwd == "skill":
         return ""
     workspace = str(call.terms.workspace)
-    words = [*_texts(call.arguments), *_missing_paths(output)]
+    # An argument counts if something is said to be missing, or nothing is said at all: a script may
+    # fail for other reasons, and never look for the file.
+    named = _texts(call.arguments) if _MISSING.search(output) or not output.strip() else ()
+    words = [*named, *_missing_paths(output)]
     # What the call itself made is still in its layer.
     words = [word for word in words if not _is_in(call.layers, _relative(word, workspace))]
     return note_on_skill_paths(words, home=tool.home, workspace=workspace)
