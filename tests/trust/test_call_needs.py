@@ -57,6 +57,25 @@ def test_a_declared_tool_needs_what_its_own_declaration_names(write_skill: Write
     assert needs_in(home, "demo.run") == []
 
 
+@pytest.mark.parametrize(
+    ("script", "proposed"),
+    [
+        ("import click, pytest\n", []),  # this Python has both
+        ("import click, quokka\n", ["click", "quokka"]),  # in an environment there is only quokka
+        ("# /// script\n# dependencies = ['quokka']\n# ///\nimport click, quokka\n", ["click"]),
+    ],
+)
+def test_packages_that_are_not_declared_are_proposed_all_at_once(
+    script: str, proposed: list[str], write_skill: WriteSkill
+) -> None:
+    home = write_skill(files={"scripts/a.py": f"{script}print(1)\n"})
+    found = SkillManager(home.parent, cache=False).get_tool("demo.a")
+
+    needs = CallNeeds(proposes=True).of(found, "")
+
+    assert [need.value for need in needs if not need.declared] == proposed
+
+
 def test_an_answer_is_remembered_for_the_content_it_was_given_for(write_skill: WriteSkill) -> None:
     home = write_skill(files={"scripts/b.py": "print(1)\n"})
     found = SkillManager(home.parent, cache=False).get_tool("demo.b")

@@ -59,9 +59,12 @@ class CallNeeds:
         skill = skill_of(tool)
         if skill is None:
             return ()
-        proposed = _packages_to_propose(skill, tool) if self._proposes else ()
         [asked] = declared_asks_of_each(skill, [tool])
-        return (*_needed(tool, asked, DeclaredFiles(tool.home)), *proposed)
+        needed = _needed(tool, asked, DeclaredFiles(tool.home))
+        if not self._proposes:
+            return needed
+        has_packages = any(need.kind == "packages" for need in needed)
+        return (*needed, *_packages_to_propose(skill, tool, has_packages=has_packages))
 
     def granted(self, tool: Tool, digest: str, grant: Grant | None) -> tuple[Need, ...]:
         """Return the part of a skill's grant that one tool gets.
@@ -118,15 +121,20 @@ def _stamps_of(seen: Mapping[str, Stamp | None], home: str) -> Iterable[tuple[st
             yield path[len(home) + 1 :], found
 
 
-def _packages_to_propose(skill: Skill, tool: Tool) -> tuple[Need, ...]:
+def _packages_to_propose(skill: Skill, tool: Tool, *, has_packages: bool) -> tuple[Need, ...]:
+    """Return what a script imports and no file declares, unless this Python has all of it.
+
+    With packages of its own a script runs in an environment in which there is nothing else: then
+    those that this Python has are proposed, too, at once.
+    """
     if not isinstance(tool.runs, Script) or tool.runs.language != "python":
         return ()
     # Imported here, so that a call that proposes no packages does not load the reader of imports.
     from skillpouch.trust.requested_packages import folder_asks, package_needs, propose_packages
 
-    proposals = propose_packages(skill, [tool])
-    packages = package_needs(each for each in proposals if not _is_there(each.imported))
-    return (*packages, *folder_asks(skill, [tool]))
+    proposals = [each for each in propose_packages(skill, [tool]) if not each.optional]
+    is_apart = has_packages or not all(_is_there(each.imported) for each in proposals)
+    return (*(package_needs(proposals) if is_apart else ()), *folder_asks(skill, [tool]))
 
 
 def _is_there(module: str) -> bool:
