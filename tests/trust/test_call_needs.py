@@ -60,7 +60,7 @@ def test_a_declared_tool_needs_what_its_own_declaration_names(write_skill: Write
 @pytest.mark.parametrize(
     ("script", "proposed"),
     [
-        ("import click, pytest\n", []),  # this Python has both
+        ("import click, hypothesis\n", []),  # this Python has both
         ("import click, quokka\n", ["click", "quokka"]),  # in an environment there is only quokka
         ("# /// script\n# dependencies = ['quokka']\n# ///\nimport click, quokka\n", ["click"]),
     ],
