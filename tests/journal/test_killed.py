@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from skillpouch.journal.journal import Journal
-from skillpouch.journal.owners import ProcessIdentity, state_of, this_process
 from skillpouch.journal.reading import JournalReader, Query
 from skillpouch.journal.records import CallEnd, Started
+from skillpouch.runtime.owners import ProcessIdentity, state_of, this_process
 from tests.journal.conftest import ReadAll
 
 pytestmark = pytest.mark.slow

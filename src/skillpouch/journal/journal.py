@@ -11,7 +11,6 @@ from functools import lru_cache
 from pathlib import Path
 
 from skillpouch.environment import state_directory
-from skillpouch.journal.owners import this_process, watch
 from skillpouch.journal.records import (
     INSERT_ALL,
     INSERT_START,
@@ -33,6 +32,7 @@ from skillpouch.journal.store import (
     set_aside,
     warn_of_journal,
 )
+from skillpouch.runtime.owners import this_process, watch
 
 _DAY_NS = 24 * 3600 * 10**9
 _CALLS_BETWEEN = 2000
@@ -222,6 +222,11 @@ class Journal:
         self._inode = 0
         self._begin()
         watch(self)
+
+    @property
+    def directory(self) -> Path | None:
+        """The directory that another `Journal` takes to write the same records."""
+        return self._directory
 
     def started(self, facts: Started) -> int:
         """Record that a call starts; return its number, for `ended`.

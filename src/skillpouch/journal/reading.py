@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
-from skillpouch.journal.owners import ProcessIdentity, state_of
 from skillpouch.journal.records import END_COLUMNS, START_COLUMNS, Entry
 from skillpouch.journal.store import (
     FILE_NAME,
@@ -19,6 +18,7 @@ from skillpouch.journal.store import (
     set_aside,
     warn_of_journal,
 )
+from skillpouch.runtime.owners import ProcessIdentity, state_of
 
 _STEP_ROWS = 100
 _UNFINISHED = ("running", "interrupted", "elsewhere")

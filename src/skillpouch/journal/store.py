@@ -12,8 +12,8 @@ from pathlib import Path
 
 from skillpouch.environment import another_place
 from skillpouch.errors import SkillpouchError
-from skillpouch.journal.owners import ProcessIdentity
 from skillpouch.journal.records import END_COLUMNS, START_COLUMNS
+from skillpouch.runtime.owners import ProcessIdentity
 
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _LEVEL = 0xFF  # the low byte of an SQLite code is the primary code

@@ -1,26 +1,15 @@
 """Sessions on disk: their workspaces, and the texts of the skills they use."""
 
-import os
 import sqlite3
-import stat
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeVar
 
-from skillpouch.environment import another_place
-from skillpouch.journal.owners import watch
 from skillpouch.sessions.errors import SessionExistsError, SessionStoreError, UnknownSessionError
+from skillpouch.store.database import Database, Format
 
-FILE_NAME = "sessions.sqlite3"
-_APPLICATION = 0x736B7073  # "skps": identifies our files
-_VERSION = 1
-_BUSY_SECONDS = 10.0  # long enough for many sessions that change at once
-_SCHEMA = f"""
+_SCHEMA = """
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, created_ns INTEGER, workspace TEXT, owned INTEGER, own_policy INTEGER,
     version INTEGER, ending INTEGER
@@ -30,66 +19,18 @@ CREATE TABLE skills (
     id INTEGER PRIMARY KEY, session TEXT, name TEXT, hash TEXT, UNIQUE (session, name)
 );
 CREATE INDEX texts_used ON skills (hash);
-PRAGMA application_id = {_APPLICATION};
-PRAGMA user_version = {_VERSION};
 """
-
-
-def open_database(directory: Path) -> sqlite3.Connection:
-    """Return a connection to the sessions in a directory; creates both if they are missing."""
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    path = directory / FILE_NAME
-    _make_private(path)
-    connection = sqlite3.connect(
-        path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
-    )
-    try:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        _check(connection, path)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _make_private(path: Path) -> None:
-    # SQLite gives its other two files the mode of the first.
-    try:
-        found = path.lstat()
-    except FileNotFoundError:
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        os.close(os.open(path, flags, 0o600))
-        return
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
-        raise SessionStoreError(
-            path, "it is not a file that belongs to you", hint="move it out of the way"
-        )
-    if stat.S_IMODE(found.st_mode) & 0o077:
-        path.chmod(0o600)
-
-
-def _check(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("BEGIN IMMEDIATE")
-    (tables,) = connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
-    if not tables:
-        for statement in _SCHEMA.split(";"):
-            connection.execute(statement)
-    connection.execute("COMMIT")
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if application != _APPLICATION:
-        hint = "move it out of the way"
-        raise SessionStoreError(path, "it is a database of another program", hint=hint)
-    if version > _VERSION:
-        reason = f"a newer Skillpouch wrote it (format {version})"
-        raise SessionStoreError(path, reason, hint="upgrade this Skillpouch")
-
-
+_FORMAT = Format(
+    file_name="sessions.sqlite3",
+    application=0x736B7073,  # "skps"
+    version=1,
+    schema=_SCHEMA,
+    explain=lambda path, reason, hint: SessionStoreError(path, reason, hint=hint),
+    if_damaged="move it away, with its -wal and -shm; sessions then begin anew",
+    without_home="set XDG_STATE_HOME, or pass SessionManager(directory=…)",
+)
 _COLUMNS = "workspace, owned, own_policy, version, created_ns"
 _READ = f"SELECT {_COLUMNS} FROM sessions WHERE id = ? AND NOT ending"  # noqa: S608 - our own names
-
-_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,10 +52,9 @@ class SessionStore:
     """
 
     def __init__(self, directory: Path | None) -> None:
-        self._directory = directory
-        self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        watch(self)
+        self._database = Database(directory, _FORMAT)
+        self._change = self._database.change
+        self._read = self._database.read
 
     def add(self, session_id: str, workspace: Path, *, owned: bool, own_policy: bool) -> None:
         """Add a session; raise SessionExistsError when there is one of that name."""
@@ -207,62 +147,7 @@ class SessionStore:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        with self._lock:
-            self._disconnect()
-
-    def before_fork(self) -> None:
-        """Close the file: a connection that two processes share damages it."""
-        self._lock.acquire()
-        self._disconnect()
-
-    def after_fork(self, *, child: bool) -> None:
-        """Go on after a fork."""
-        if child:
-            self._lock = threading.RLock()
-        else:
-            self._lock.release()
-
-    def _read(self, query: Callable[[sqlite3.Connection], _Value]) -> _Value:
-        with self._lock, self._explained():
-            return query(self._connected())
-
-    @contextmanager
-    def _change(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, self._explained():
-            connection = self._connected()
-            connection.execute("BEGIN IMMEDIATE")
-            try:
-                yield connection
-            except BaseException:
-                connection.execute("ROLLBACK")
-                raise
-            connection.execute("COMMIT")
-
-    @contextmanager
-    def _explained(self) -> Iterator[None]:
-        path = self._directory and self._directory / FILE_NAME
-        try:
-            yield
-        except sqlite3.DatabaseError as error:
-            self._disconnect()
-            hint = "move it away, with its -wal and -shm; sessions then begin anew"
-            raise SessionStoreError(path, str(error), hint=hint) from error
-        except OSError as error:
-            reason = (error.strerror or str(error)).lower()
-            raise SessionStoreError(path, reason, hint=another_place("XDG_STATE_HOME")) from None
-
-    def _connected(self) -> sqlite3.Connection:
-        if self._connection is None:
-            if self._directory is None:
-                hint = "set XDG_STATE_HOME, or pass SessionManager(directory=…)"
-                raise SessionStoreError(None, "there is no home directory", hint=hint)
-            self._connection = open_database(self._directory)
-        return self._connection
-
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+        self._database.close()
 
 
 def _next_version(connection: sqlite3.Connection, session_id: str) -> int:

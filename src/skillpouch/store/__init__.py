@@ -1,0 +1,1 @@
+"""Private database files of the user."""
