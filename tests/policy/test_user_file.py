@@ -228,7 +228,7 @@ speed = 3
         ),
         (
             "policy-key 2: colour: is not a key here: there are mode, allowed_tools, require, "
-            "require_journal, answer_seconds, writes, rules, limits"
+            "require_journal, answer_seconds, writes, rules, limits, jobs"
         ),
     ]
 
@@ -242,7 +242,7 @@ def test_the_error_is_one_message_with_a_next_step() -> None:
     assert str(raised.value) == (
         "p.toml cannot be used: line 1: mode: is 1: use 'trusting' or 'careful' or 'strict'; "
         "line 2: x: is not a key here: there are mode, allowed_tools, require, "
-        "require_journal, answer_seconds, writes, rules, limits"
+        "require_journal, answer_seconds, writes, rules, limits, jobs"
     )
     assert raised.value.hint.startswith("correct the file, or move it away")
 

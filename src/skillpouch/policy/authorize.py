@@ -209,7 +209,7 @@ class Authorizer:
         tool = call.tool
         if tool.allowed_tools is not None and self.policy.allowed_tools == "enforce":
             raise ToolRestrictionError(tool.skill, tool.allowed_tools)
-        case = self._case(call)
+        case = self.case(call)
         decision = _with_changes(case, self._decide(case.request, call))
         if decision.verdict == "deny" or case.barred:
             raise _denial(tool, decision, *case.barred)
@@ -247,7 +247,7 @@ class Authorizer:
             CallDeniedError: it was not approved.
             PinDiffersError: another hash of this address was pinned meanwhile.
         """
-        case = self._case(call)
+        case = self.case(call)
         pinned = pinned_hash(fetched.url, case.grant.programs if case.grant else ())
         if pinned == fetched.sha256:
             return
@@ -281,7 +281,7 @@ class Authorizer:
         if not self.policy.minds_changes(facts):
             return Decision(verdict="allow", reasons=())
         try:
-            request = self._case(call).request
+            request = self.case(call).request
         except SkillpouchError as error:  # its skill has changed, or is gone
             return Decision(verdict="deny", reasons=(str(error),))
         judged = (
@@ -294,13 +294,13 @@ class Authorizer:
         self, call: ToolCall, decision: Decision, changes: tuple[FileChange, ...], diff: str
     ) -> Answer:
         """Show somebody what a call changed, and ask whether that may arrive."""
-        return await self._ask(self._case(call), decision, call.said, changes=changes, diff=diff)
+        return await self._ask(self.case(call), decision, call.said, changes=changes, diff=diff)
 
     def refusal(self, call: ToolCall, error: SkillpouchError) -> Permit:
         """Return the journal's entry for a call that may not run, or cannot be started."""
         decision = "denied" if isinstance(error, CallDeniedError) else "allowed"
         try:
-            case = self._case(call)
+            case = self.case(call)
         except SkillpouchError:  # perhaps the same error for which the call was refused
             return Permit(decision=decision)
         redactor = self._secrets.redactor(self._secrets.of(case.request.granted))
@@ -313,7 +313,7 @@ class Authorizer:
         found = (self.policy.decide(replace(request, arguments=each)) for each in readings(call))
         return max(found, key=lambda decision: _STRICTNESS[decision.verdict])
 
-    def _case(self, call: ToolCall) -> _Case:
+    def case(self, call: ToolCall) -> _Case:
         tool = call.tool
         is_ours = isinstance(tool.runs, Function | Hosted) or not tool.home
         seen = None if is_ours else snapshot_of(tool.home)

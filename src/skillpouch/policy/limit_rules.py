@@ -15,6 +15,34 @@ LIMITS = tuple(field.name for field in fields(Limits))
 _UNBOUNDED = ("memory_bytes", "open_files", "file_bytes", "cpu_seconds")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobBounds:
+    """`[jobs]` of the user's policy: how many jobs run at once and wait, how long they are kept.
+
+    None is the usual number: of `running` twice the processors, at least four; of `per_session`
+    half of that, so that no conversation takes all places; of `per_tool` all of them. The process
+    that runs jobs ends after `idle_seconds` without any.
+    """
+
+    running: int | None = None
+    per_session: int | None = None
+    per_tool: int | None = None
+    queued: int = 10_000
+    keep_days: int = 7
+    keep_megabytes: int = 1024
+    idle_seconds: int = 60
+
+    def of(self, processors: int) -> "JobBounds":
+        """Return these bounds with a number for each, for a machine with so many processors."""
+        running = self.running or max(4, 2 * processors)
+        return replace(
+            self,
+            running=running,
+            per_session=self.per_session or max(1, running // 2),
+            per_tool=self.per_tool or running,
+        )
+
+
 class OwnersWrites(str):
     """A way of writing from the owner of the machine, at a terminal: it may be a looser one."""
 

@@ -2,6 +2,9 @@
 
 import os
 import stat
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, get_args
 
@@ -9,9 +12,27 @@ from skillpouch.environment import POLICY_FILE, PROJECT_FILE, config_directory
 from skillpouch.errors import PolicyFileError
 from skillpouch.limits import Layer
 from skillpouch.needs import PLAIN_KINDS, Need
+from skillpouch.policy.change_rules import CHANGE_KEYS
+from skillpouch.policy.conditions import (
+    Absent,
+    Condition,
+    Equals,
+    Glob,
+    Greater,
+    Less,
+    Present,
+    Regex,
+)
+from skillpouch.policy.limit_rules import JobBounds, LimitRule
 from skillpouch.policy.patterns import parse_need
 from skillpouch.policy.policy import Policy
-from skillpouch.policy.policy_file import PolicyFile, parse_file, read_bytes, take_way
+from skillpouch.policy.policy_file import (
+    PolicyFile,
+    parse_file,
+    parse_values,
+    read_bytes,
+    take_way,
+)
 from skillpouch.policy.project import Project, ServerTable, SkillRequest, read_entries
 from skillpouch.policy.rules import Mode, Rule
 from skillpouch.policy.toml import FileProblems, Table, shown
@@ -19,6 +40,7 @@ from skillpouch.policy.toml import FileProblems, Table, shown
 # Some forty thousand rules.
 _MOST_BYTES = 4 * 1024 * 1024
 _DAY = 86_400
+_MOST_JOBS = 1_000_000
 _ELSEWHERE = {
     "grants": "grants are made by `skillpouch trust NAME`, not by a file",
     "requests": "requests belong in a project's skillpouch.toml",
@@ -62,8 +84,25 @@ def _policy(file: PolicyFile) -> Policy:
         "rules": [rule for _, rule in file.rules()],
         "limits": file.limits(lower_only=False),
     }
+    _job_bounds(file)
     top.end(_ELSEWHERE)
     return Policy(**facts)
+
+
+def read_job_bounds() -> JobBounds:
+    """Read `[jobs]` of the user's policy; without one, return the usual bounds."""
+    path = user_policy_path()
+    if path is None or not os.path.lexists(path):
+        return JobBounds()
+    refuse_writable_by_others(path)
+    return parse_file(read_bytes(str(path), _MOST_BYTES), str(path), _job_bounds)
+
+
+def _job_bounds(file: PolicyFile) -> JobBounds:
+    table = file.top.take_table("jobs")
+    values = {each.name: _count(table, each.name, most=_MOST_JOBS) for each in fields(JobBounds)}
+    table.end()
+    return JobBounds(**{name: value for name, value in values.items() if value is not None})
 
 
 def take_protections(top: Table) -> frozenset[str]:
@@ -209,11 +248,11 @@ def _server(table: Table) -> ServerTable:
     return found
 
 
-def _count(table: Table, key: str, least: int = 1) -> int | None:
+def _count(table: Table, key: str, least: int = 1, most: int = _MOST_COUNTED) -> int | None:
     value = table.take(key)
-    if value is None or (type(value) is int and least <= value <= _MOST_COUNTED):
+    if value is None or (type(value) is int and least <= value <= most):
         return value
-    table.wrong(key, f"is {shown(value)}: use a number from {least} to {_MOST_COUNTED}")
+    table.wrong(key, f"is {shown(value)}: use a number from {least} to {most}")
     return None
 
 
@@ -232,3 +271,104 @@ def load_policy(project: Path | None = None) -> Policy:
     """
     policy = read_user_policy()
     return policy if project is None else policy.tightened_by(read_project(project))
+
+
+def policy_document(policy: Policy) -> dict[str, Any] | None:
+    """Return a policy as JSON values, from which `policy_of_document` makes one that decides alike.
+
+    None if that cannot be: a rule has a test that is no part of Skillpouch. Examples of rules are
+    left out, because they were checked already.
+    """
+    rules = [_rule_values(rule) for rule in policy.rules]
+    limits = [_limit_values(rule) for rule in policy.limits]
+    if None in rules:
+        return None
+    values = {
+        "mode": policy.mode,
+        "allowed_tools": policy.allowed_tools,
+        "require": sorted(policy.require),
+        "require_journal": policy.require_journal,
+        "writes": policy.writes,
+        "rules": rules,
+        "limits": limits,
+    }
+    document = {
+        "values": {key: value for key, value in values.items() if value not in (None, [])},
+        "answer_seconds": policy.answer_seconds,
+        "origins": [rule.origin for rule in policy.rules],
+        "lower_only": [rule.lower_only for rule in policy.limits],
+    }
+    plain = replace(policy, rules=[_without_examples(rule) for rule in policy.rules])
+    try:
+        return document if policy_of_document(document) == plain else None
+    except (PolicyFileError, ValueError):
+        return None
+
+
+def policy_of_document(document: Mapping[str, Any]) -> Policy:
+    """Return the policy that `policy_document` wrote, read as a policy.toml is."""
+    pairs = partial(zip, strict=True)
+    read = parse_values(document["values"], POLICY_FILE, _policy)
+    origins, lower = document["origins"], document["lower_only"]
+    return replace(
+        read,
+        answer_seconds=document["answer_seconds"],
+        rules=[replace(rule, origin=origin) for rule, origin in pairs(read.rules, origins)],
+        limits=[
+            replace(rule, lower_only=is_) for rule, is_ in zip(read.limits, lower, strict=True)
+        ],
+    )
+
+
+def _without_examples(rule: Rule) -> Rule:
+    return replace(rule, match=(), no_match=()) if rule.match or rule.no_match else rule
+
+
+_LISTED = ("tools", "skills", "effects", "needs", "path")
+
+
+def _rule_values(rule: Rule) -> dict[str, Any] | None:
+    when = [_condition_values(condition) for condition in rule.when]
+    unless = [_condition_values(condition) for condition in rule.unless]
+    if None in when or None in unless:
+        return None
+    changes = rule.changes
+    if changes is not None:
+        said = {key: getattr(changes, key) for key in CHANGE_KEYS}
+        said["paths"] = list(changes.paths)
+        when.append({"changes": {k: v for k, v in said.items() if v not in (None, False, [])}})
+    texts = {"verdict": rule.verdict, "name": rule.name, "reason": rule.reason}
+    lists = {key: list(getattr(rule, key)) for key in _LISTED} | {"when": when, "unless": unless}
+    return {key: value for key, value in {**texts, **lists}.items() if value}
+
+
+def _condition_values(condition: Condition) -> dict[str, Any] | None:
+    said = _test_values(condition.test)
+    return None if said is None else {"argument": condition.argument, **said}
+
+
+# The key of each test in a file, and the field with its value.
+_TESTS: dict[type, tuple[str, str]] = {
+    Equals: ("equals", "value"),
+    Glob: ("glob", "pattern"),
+    Regex: ("regex", "pattern"),
+    Greater: ("greater", "than"),
+    Less: ("less", "than"),
+}
+
+
+def _test_values(test: object) -> dict[str, Any] | None:
+    if isinstance(test, Present | Absent):
+        return {"present" if isinstance(test, Present) else "absent": True}
+    # By its name: a policy without such a rule does not load what reads commands.
+    is_command = type(test).__module__ == "skillpouch.policy.command_test"
+    key, field = ("command", "pattern") if is_command else _TESTS.get(type(test), ("", ""))
+    return {key: getattr(test, field)} if key else None
+
+
+def _limit_values(rule: LimitRule) -> dict[str, Any]:
+    values: dict[str, Any] = {
+        name: "unlimited" if value is None else value for name, value in rule.values.items()
+    }
+    lists = {"tools": list(rule.tools), "skills": list(rule.skills), "writes": rule.writes}
+    return {**values, **{key: value for key, value in lists.items() if value}}

@@ -1,7 +1,7 @@
 """Reads what both policy files can contain, rules and limits, and reports all problems."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast, get_args
 
 from skillpouch.errors import PolicyFileError
@@ -324,9 +324,9 @@ Value = TypeVar("Value")
 class PolicyFile:
     """The top table of a file, and the readers that both kinds of file share."""
 
-    def __init__(self, data: bytes, problems: FileProblems) -> None:
+    def __init__(self, values: Mapping[str, Any], text: str, problems: FileProblems) -> None:
         self.path = problems.path
-        values, self._text = parse_toml(data)
+        self._text = text
         self.top = Table(values, problems, lambda key: key_line(self._text, key))
 
     def tables(self, key: str) -> list[Table]:
@@ -345,12 +345,21 @@ class PolicyFile:
 
 def parse_file(data: bytes, path: str, make: Callable[[PolicyFile], Value]) -> Value:
     """Parse the bytes of a file; raise one error with everything that is wrong."""
-    problems = FileProblems(path)
     try:
-        made = make(PolicyFile(data, problems))
+        values, text = parse_toml(data)
     except TomlError as error:
+        problems = FileProblems(path)
         problems.add("policy-syntax", str(error), error.line)
         raise PolicyFileError(path, problems.found) from None
+    return parse_values(values, path, make, text)
+
+
+def parse_values(
+    values: Mapping[str, Any], path: str, make: Callable[[PolicyFile], Value], text: str = ""
+) -> Value:
+    """Read the values of a file; raise one error with everything that is wrong."""
+    problems = FileProblems(path)
+    made = make(PolicyFile(values, text, problems))
     if problems.found:
         raise PolicyFileError(path, problems.found)
     return made

@@ -379,3 +379,16 @@ def _named(tool: Tool, layer: _Layer) -> Tool:
         return tool
     short = short_name(tool.skill, tool.id)
     return replace(tool, name=qualified_wire_name(tool.skill, short))
+
+
+def overlay_for(tools: Iterable[Tool] | ToolSource, caller: Caller) -> ToolOverlay:
+    """Return a source of tools that `caller` runs: single tools, or over what others share."""
+    if isinstance(tools, ToolOverlay):
+        tools.caller = tools.caller or caller
+        return tools
+    if isinstance(tools, ToolRegistry) or not isinstance(tools, Iterable):
+        return ToolOverlay(tools, caller=caller)
+    registry = ToolRegistry()
+    for tool in tools:
+        registry.register(replace(tool, caller=caller))
+    return ToolOverlay(registry, caller=caller)

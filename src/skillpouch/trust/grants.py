@@ -261,6 +261,11 @@ class Grants:
         self._known: BoundedCache[str, tuple[Stamp, Grant | None]] = BoundedCache(_MOST_KNOWN)
         self._reals: BoundedCache[tuple[str, int, int], str] = BoundedCache(_MOST_KNOWN)
 
+    @property
+    def directory(self) -> Path | None:
+        """The directory that another `Grants` takes to find the same grants."""
+        return None if self._folder is None else self._folder.path.parent
+
     def for_skill(self, skill: Skill) -> Grant | None:
         """Return the grant of a skill, if the skill has not changed since."""
         return self.find(skill.name, skill.home)
