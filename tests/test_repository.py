@@ -30,15 +30,15 @@ PAGE = [
     name
     for line in (
         "problems errors needs limits skills environment runtime text untrusted_files json_values",
-        "results secrets signatures tools calls arguments templates workspace net",
+        "results secrets signatures tools calls arguments templates workspace store net",
         "declarations execution functions registry scripts discovery trust policy provision",
-        "backends journal controls checks builtins executor manager",
+        "backends journal controls checks builtins jobs executor manager",
         "sessions shell integrations servers mcp_client testing cli",
     )
     for name in line.split()
 ]
 
-MOST_MODULES, MOST_PACKAGES, MOST_FILES, MOST_LINES = 20, 28, 440, 500
+MOST_MODULES, MOST_PACKAGES, MOST_FILES, MOST_LINES = 20, 28, 460, 500
 # Why a file is longer than others; without a line here it is split, or something in it is deleted.
 LONG_FILES: dict[str, str] = {}
 

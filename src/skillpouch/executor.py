@@ -37,6 +37,7 @@ from skillpouch.errors import (
     WorkspaceError,
 )
 from skillpouch.execution.zygote_client import open_stack, why_no_layer
+from skillpouch.jobs.job_methods import JobMethods
 from skillpouch.journal.journal import Journal, user_journal
 from skillpouch.journal.recording import Recorder
 from skillpouch.journal.telemetry import Telemetry
@@ -44,14 +45,14 @@ from skillpouch.limits import Limits, Sandbox, Writes, layers_named
 from skillpouch.policy.approval import Approver
 from skillpouch.policy.authorize import BY_APPROVER, Authorizer, Permit
 from skillpouch.policy.failure_hints import with_notes
-from skillpouch.policy.loading import load_policy
+from skillpouch.policy.loading import load_policy, policy_document
 from skillpouch.policy.policy import Policy, limits_of, time_note
 from skillpouch.registry.registry import (
     FOR_SKILL,
     WORKSPACE_NAMES,
     ToolOverlay,
-    ToolRegistry,
     ToolSource,
+    overlay_for,
 )
 from skillpouch.results import Stopwatch, ToolResult
 from skillpouch.runtime.loop_thread import run_blocking
@@ -70,6 +71,7 @@ from skillpouch.workspace.read_only import (
 from skillpouch.workspace.workspace import check_workspace
 
 if TYPE_CHECKING:
+    from skillpouch.jobs.job_runner import JobRunner
     from skillpouch.policy.settling import Settler
 
 _log = logging.getLogger(__name__)
@@ -94,7 +96,7 @@ def _may_lack(result: ToolResult, tool: Tool) -> bool:
     return any(part in text for text in said for part in parts)
 
 
-class ToolExecutor(Shared, ChangeMethods):
+class ToolExecutor(Shared, ChangeMethods, JobMethods):
     """Runs tools, confined. `workspace` is where they may write: the current folder by default.
 
     The parameters are those of `Controls`; `controls` gives all of them at once. `builtins=True`
@@ -144,7 +146,7 @@ class ToolExecutor(Shared, ChangeMethods):
         self._workspace = None if named is None else os.fspath(named)
         self._in_force = _InForce(self._controls)
         self._last_terms: Terms | None = None
-        self._source = _source_of(tools, self)
+        self._source = overlay_for(tools, self)
         own = workspace_tools(self._source) if builtins else []
         if own := [*own, *(tools_to_undo(self._controls) if undo_tools else ())]:
             # In an overlay, not in the source itself: other executors may share the source.
@@ -276,12 +278,17 @@ class ToolExecutor(Shared, ChangeMethods):
     def beside(self, tools: Iterable[Tool] | ToolSource) -> "ToolExecutor":
         """Return an executor for other tools with the same controls."""
         other = copy(self)
-        other._source = _source_of(tools, other)  # noqa: SLF001 - it is one of us
+        other._source = overlay_for(tools, other)  # noqa: SLF001 - it is one of us
         other.skills = ActiveSkills(other._source, forget_skill)  # noqa: SLF001 - as above
         return other
 
     def change_runner(self) -> ChangeRunner:
         return ChangeRunner(self, self._controls)
+
+    def job_runner(self) -> "JobRunner":
+        from skillpouch.jobs.job_runner import JobRunner
+
+        return JobRunner(self, self._controls, self._in_force, self._call)
 
     async def _permit(self, call: ToolCall) -> Permit:
         """Return the permit for a call; a refusal is recorded in the journal, too."""
@@ -451,6 +458,10 @@ class _InForce:
         return load_policy(project() if callable(project) else project)
 
     @cached_property
+    def policy_document(self) -> Mapping[str, Any] | None:
+        return policy_document(self.policy)
+
+    @cached_property
     def authorizer(self) -> Authorizer:
         return Authorizer(
             policy=self.policy,
@@ -485,15 +496,3 @@ def _bytes(tool: Tool, stdin: str | bytes) -> bytes:
         return stdin.encode() if isinstance(stdin, str) else stdin
     except UnicodeEncodeError as error:
         raise InvalidArgumentsError(tool.id, [f"standard input is not text: {error}"]) from None
-
-
-def _source_of(tools: Iterable[Tool] | ToolSource, executor: ToolExecutor) -> ToolOverlay:
-    if isinstance(tools, ToolOverlay):
-        tools.caller = tools.caller or executor
-        return tools
-    if isinstance(tools, ToolRegistry) or not isinstance(tools, Iterable):
-        return ToolOverlay(tools, caller=executor)
-    registry = ToolRegistry()
-    for tool in tools:
-        registry.register(replace(tool, caller=executor))
-    return ToolOverlay(registry, caller=executor)

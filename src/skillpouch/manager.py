@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from skillpouch.arguments import call_of_line, script_arguments
-from skillpouch.builtins.disclosure.activation import activate
 from skillpouch.builtins.kept_calls import ChangeMethods, ChangeRunner
 from skillpouch.builtins.own_tools import authoring_tools, tools_to_undo, workspace_tools
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
@@ -17,6 +16,7 @@ from skillpouch.discovery.catalogue import LaterStages, SkillLibrary
 from skillpouch.discovery.index import Index
 from skillpouch.environment import cache_directory, default_roots
 from skillpouch.errors import SkillpouchError
+from skillpouch.jobs.job_methods import JobMethods
 from skillpouch.limits import Sandbox, Writes
 from skillpouch.policy.refusals import Refusals
 from skillpouch.problems import Problem
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from skillpouch.discovery.watching.listening import OnChange
     from skillpouch.discovery.watching.watcher import SkillWatcher
     from skillpouch.executor import ToolExecutor
+    from skillpouch.jobs.job_runner import JobRunner
     from skillpouch.journal.journal import Journal
     from skillpouch.journal.telemetry import Telemetry
     from skillpouch.limits import Limits
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 
-class SkillManager(ChangeMethods):
+class SkillManager(ChangeMethods, JobMethods):
     """Finds the skills below some roots, reads their tools without running them, and calls them.
 
     Later roots override earlier ones. Without roots, the folders in which agents keep skills are
@@ -151,6 +152,9 @@ class SkillManager(ChangeMethods):
     def change_runner(self) -> ChangeRunner:
         return self._executor.change_runner()
 
+    def job_runner(self) -> "JobRunner":
+        return self._executor.job_runner()
+
     def kept_in(self, workspace: Path) -> tuple[Path, ...]:
         """Return the folders of skills inside a workspace, which no tool may write."""
         return self._library.kept_in(workspace)
@@ -184,6 +188,9 @@ class SkillManager(ChangeMethods):
 
     def invoke_skill(self, name: str, arguments: str = "") -> str:
         """Return what an agent is given to use the skill: instructions, folder, files."""
+        # Imported here: most managers call tools, and their callers read no skill.
+        from skillpouch.builtins.disclosure.activation import activate
+
         return activate(self.load_skill(name), arguments)
 
     async def ainvoke_skill(self, name: str, arguments: str = "") -> str:

@@ -121,6 +121,7 @@ class ToolResult:
     `changes` are exactly what it did, and `call_id` is what `undo`, `apply`, `discard` and `diff`
     take: its number in the journal, where it has one. `conflicts` were left alone. If changes
     were refused, `ended_as` are the outcome and the exit code that the call had without that.
+    `job_id` is set if the call goes on as a job: `code` then says what it waits for.
     """
 
     tool: str
@@ -156,6 +157,7 @@ class ToolResult:
     writes: Writes = "direct"
     call_id: str = ""
     ended_as: tuple[Outcome, int | None] | None = None
+    job_id: str = ""
 
     def timed(self, timings: Timings) -> "ToolResult":
         """Return a copy with these timings."""

@@ -7,7 +7,7 @@ import re
 import secrets
 import threading
 import uuid
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
@@ -17,6 +17,7 @@ from skillpouch.calls import OnOutput
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.folders import SkillTextError
 from skillpouch.environment import another_place, data_directory, state_directory
+from skillpouch.jobs.job_methods import end_jobs_of
 from skillpouch.limits import Sandbox, Writes
 from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
@@ -32,6 +33,7 @@ from skillpouch.workspace.workspace import check_workspace
 if TYPE_CHECKING:
     from skillpouch.calls import OnProgress
     from skillpouch.executor import ToolExecutor
+    from skillpouch.jobs.job import Job, JobState
     from skillpouch.journal.journal import Journal
     from skillpouch.journal.telemetry import Telemetry
     from skillpouch.limits import Limits
@@ -238,6 +240,53 @@ class SessionManager:
         )
         return result
 
+    async def start(  # noqa: PLR0913 - as an executor takes them
+        self,
+        session_id: str,
+        tool: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        writes: Writes | None = None,
+        retries: int = 0,
+        owner: str = "",
+    ) -> "Job":
+        """Start a call of a session and return at once; it ends with the session."""
+        job: Job = await self.run(
+            session_id,
+            lambda executor: executor.astart(
+                tool, args, stdin, timeout=timeout, writes=writes, retries=retries, owner=owner
+            ),
+        )
+        return job
+
+    async def job(self, session_id: str, job_id: str) -> "Job":
+        """Return a job of the session; raise NoSuchJobError for one of another session."""
+        from skillpouch.jobs.job import NoSuchJobError
+
+        job: Job = await self.run(session_id, lambda executor: executor.ajob(job_id))
+        if job.session != session_id:
+            raise NoSuchJobError(job_id)
+        return job
+
+    async def jobs(
+        self,
+        session_id: str,
+        *,
+        state: "JobState | Collection[JobState] | None" = None,
+        owner: str | None = None,
+        limit: int = 100,
+    ) -> "list[Job]":
+        """Return jobs of the session, the newest first."""
+        found: list[Job] = await self.run(
+            session_id,
+            lambda executor: executor.ajobs(
+                state=state, session=session_id, owner=owner, limit=limit
+            ),
+        )
+        return found
+
     async def undo(
         self,
         session_id: str,
@@ -333,6 +382,7 @@ class SessionManager:
 
     async def _destroy(self, row: Row) -> None:
         await asyncio.to_thread(self._store.begin_end, row.id)
+        await end_jobs_of(row.id)
         live = self._live.pop(row.id, None)
         if live is not None:
             await live.end()

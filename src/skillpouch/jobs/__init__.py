@@ -1,0 +1,1 @@
+"""Calls that outlive their caller."""

@@ -1,0 +1,117 @@
+"""JobMethods: start a call and leave it; the methods of managers and executors."""
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from skillpouch.jobs.job import Job, JobState
+    from skillpouch.jobs.job_runner import JobRunner
+    from skillpouch.limits import Writes
+
+
+class JobMethods(ABC):
+    """The methods for jobs; each has a twin for asyncio, whose name begins with an `a`."""
+
+    @abstractmethod
+    def job_runner(self) -> "JobRunner":
+        """Return what starts jobs."""
+
+    def start(  # noqa: PLR0913 - as `call` takes them
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        writes: "Writes | None" = None,
+        retries: int = 0,
+        owner: str = "",
+    ) -> "Job":
+        """Start a call and return at once: it goes on when this process ends.
+
+        The job is on the disk before its id is given away. It runs at most once; only a tool that
+        is declared to only read is tried again, `retries` times, if the process that ran it died.
+        Tools that exist in this process only, such as functions, run here and end with it.
+        Raises what `call` raises for a wrong caller, and JobQueueFullError.
+        """
+        from skillpouch.runtime.loop_thread import run_blocking
+
+        return run_blocking(
+            self.astart(
+                tool,
+                arguments,
+                stdin,
+                timeout=timeout,
+                writes=writes,
+                retries=retries,
+                owner=owner,
+            )
+        )
+
+    async def astart(  # noqa: PLR0913 - as `call` takes them
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        writes: "Writes | None" = None,
+        retries: int = 0,
+        owner: str = "",
+    ) -> "Job":
+        """Do what `start` does, without blocking the event loop."""
+        return await self.job_runner().start(
+            tool, arguments, stdin, timeout=timeout, writes=writes, retries=retries, owner=owner
+        )
+
+    def job(self, job_id: str) -> "Job":
+        """Return a job of this user by its id; raise NoSuchJobError if there is none."""
+        from skillpouch.jobs.job_runner import user_jobs
+
+        return user_jobs().job(job_id)
+
+    async def ajob(self, job_id: str) -> "Job":
+        """Do what `job` does, without blocking the event loop."""
+        from asyncio import to_thread
+
+        return await to_thread(self.job, job_id)
+
+    def jobs(
+        self,
+        *,
+        state: "JobState | Collection[JobState] | None" = None,
+        session: str | None = None,
+        owner: str | None = None,
+        limit: int = 100,
+    ) -> "list[Job]":
+        """Return jobs of this user, the newest first."""
+        from skillpouch.jobs.job_runner import user_jobs
+
+        return user_jobs().jobs(state=state, session=session, owner=owner, limit=limit)
+
+    async def ajobs(
+        self,
+        *,
+        state: "JobState | Collection[JobState] | None" = None,
+        session: str | None = None,
+        owner: str | None = None,
+        limit: int = 100,
+    ) -> "list[Job]":
+        """Do what `jobs` does, without blocking the event loop."""
+        from asyncio import to_thread
+
+        return await to_thread(self.jobs, state=state, session=session, owner=owner, limit=limit)
+
+
+async def end_jobs_of(session: str) -> None:
+    """Cancel the jobs of a session that is destroyed; costs nothing where there are no jobs."""
+    from asyncio import to_thread
+
+    from skillpouch.jobs.job_runner import user_jobs
+
+    store = user_jobs()
+    states: tuple[JobState, ...] = ("queued", "waiting_for_approval", "running")
+    for job in await to_thread(store.jobs, session=session, state=states, limit=100_000):
+        await job.acancel()

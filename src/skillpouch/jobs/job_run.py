@@ -1,0 +1,131 @@
+"""One run of a job: makes the call, keeps its output, and tells how it ended."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from skillpouch.calls import OnOutput
+from skillpouch.errors import SkillpouchError
+from skillpouch.jobs.job import JobError, JobFailedError, JobState
+from skillpouch.jobs.job_spec import JobCall
+from skillpouch.jobs.job_store import JobStore
+from skillpouch.jobs.kept_json import error_to_json, result_to_json
+from skillpouch.jobs.output_file import OutputWriter
+from skillpouch.limits import Writes
+from skillpouch.results import ToolResult
+
+_log = logging.getLogger(__name__)
+_LOOK_SECONDS = 0.5
+
+
+class JobSkillChangedError(JobError):
+    """The files of a skill are not those for which the job was started; nothing ran."""
+
+    code = "job_skill_changed"
+
+    def __init__(self, job_id: str, tool: str) -> None:
+        self.job_id = job_id
+        self.tool = tool
+        super().__init__(
+            f"{tool} changed after job {job_id} was started, so it was not run",
+            hint="look at the change, and start it again",
+        )
+
+
+class Executing(Protocol):
+    """What makes calls: a ToolExecutor."""
+
+    def execute(
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+        writes: Writes | None = None,
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnding:
+    """How a run ended: with a result, with an error, or with neither, if it was cancelled."""
+
+    state: JobState
+    result: str | None = None
+    error: str | None = None
+
+
+# The job that this code runs for: the approver keeps its question with it.
+running_job: ContextVar[str] = ContextVar("skillpouch_running_job", default="")
+
+
+@contextmanager
+def as_job(job_id: str) -> Iterator[None]:
+    """Let calls inside this block belong to a job."""
+    token = running_job.set(job_id)
+    try:
+        yield
+    finally:
+        running_job.reset(token)
+
+
+async def run_call(
+    executor: Executing,
+    call: JobCall,
+    output: OutputWriter,
+    on_change: Callable[[], None] = lambda: None,
+) -> JobEnding:
+    """Make the call of a job, and return how it ended, also if it was cancelled."""
+
+    def keep(_: Literal["stdout", "stderr"], data: bytes) -> None:
+        output.write(data)
+        on_change()
+
+    try:
+        result = await executor.execute(
+            call.tool,
+            call.arguments,
+            call.stdin,
+            timeout=call.timeout,
+            on_output=keep,
+            writes=call.writes,  # type: ignore[arg-type]  # checked when the job was started
+        )
+    except SkillpouchError as error:
+        return JobEnding(state="failed", error=error_to_json(error))
+    except asyncio.CancelledError:
+        return JobEnding(state="cancelled")
+    except Exception as error:  # noqa: BLE001 - a job must end, whatever its tool raises
+        _log.exception("job %s failed", call.tool)
+        told = JobFailedError("internal", f"{call.tool} failed: {type(error).__name__}: {error}")
+        return JobEnding(state="failed", error=error_to_json(told))
+    finally:
+        output.close()
+    state: JobState = "done" if result.outcome == "ok" else "failed"
+    return JobEnding(state=state, result=result_to_json(result))
+
+
+async def run_here(
+    store: JobStore, process: int, job_id: str, executor: Executing, call: JobCall
+) -> JobState:
+    """Run a job in this process, with a row like any other; it ends with the process."""
+    output = OutputWriter(store.output_path(job_id))
+    with as_job(job_id):
+        running = asyncio.ensure_future(run_call(executor, call, output))
+    try:
+        while not running.done():
+            await asyncio.wait([running], timeout=_LOOK_SECONDS)
+            # Another process may want its end: it has no other way to say so.
+            if not running.done() and (await asyncio.to_thread(store.get, job_id)).cancelling:
+                running.cancel()
+    except asyncio.CancelledError:
+        running.cancel()
+    ending = await running
+    await asyncio.to_thread(
+        store.finish, job_id, process, ending.state, result=ending.result, error=ending.error
+    )
+    return ending.state

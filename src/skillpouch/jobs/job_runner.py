@@ -1,0 +1,153 @@
+"""JobRunner: starts jobs of one executor, in the job host or, where that cannot be, here."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from skillpouch.calls import ToolCall
+from skillpouch.controls import Controls
+from skillpouch.discovery.text_skills.active import ActiveSkills
+from skillpouch.discovery.text_skills.folders import is_text_home
+from skillpouch.environment import state_directory
+from skillpouch.jobs.host_client import client_of
+from skillpouch.jobs.job import Job, NotIdempotentError
+from skillpouch.jobs.job_run import Executing, run_here
+from skillpouch.jobs.job_spec import (
+    JobCall,
+    JobSetup,
+    StaysHereError,
+    controls_document,
+    hash_of,
+    where_it_is,
+)
+from skillpouch.jobs.job_store import JobStore, NewJob, new_job_id
+from skillpouch.policy.authorize import Authorizer
+from skillpouch.registry.registry import ToolOverlay
+from skillpouch.results import Stopwatch
+from skillpouch.runtime.loop_thread import run_on_thread
+from skillpouch.secrets.sources import environment_secrets
+from skillpouch.tools import Tool
+
+_log = logging.getLogger(__name__)
+MakeCall = Callable[..., ToolCall]
+
+
+class _Executor(Executing, Protocol):
+    skills: ActiveSkills
+
+    @property
+    def source(self) -> ToolOverlay: ...
+
+
+class InForce(Protocol):
+    """What an executor decides by: made at its first call."""
+
+    @property
+    def authorizer(self) -> Authorizer: ...
+    @property
+    def policy_document(self) -> Mapping[str, Any] | None: ...
+
+
+@lru_cache(maxsize=8)
+def _store_in(directory: Path | None) -> JobStore:
+    return JobStore(directory)
+
+
+def user_jobs() -> JobStore:
+    """Return the jobs of this user: one store for the process."""
+    state = state_directory()
+    return _store_in(state and state / "jobs")
+
+
+class JobRunner:
+    """Starts calls of one executor as jobs, and finds them again."""
+
+    def __init__(
+        self, executor: _Executor, controls: Controls, in_force: InForce, make_call: MakeCall
+    ) -> None:
+        self._executor = executor
+        self._controls = controls
+        self._in_force = in_force
+        self._make_call = make_call
+        self.store = user_jobs()
+
+    async def start(  # noqa: PLR0913 - as `start` of a manager takes them
+        self,
+        name: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        writes: str | None = None,
+        retries: int = 0,
+        owner: str = "",
+    ) -> Job:
+        """Start a call; when this returns, its row is on the disk."""
+        executor = self._executor
+        tool, kept = executor.source.get(name), None
+        if is_text_home(tool.home):
+            tool, kept = executor.skills.hold(name, tool)
+        try:
+            # Checked now: a wrong caller is told at once, and not by a job that failed.
+            call = self._make_call(tool, arguments, stdin, timeout, None, writes, Stopwatch())
+            if retries and set(tool.effects) != {"read"}:
+                raise NotIdempotentError(tool.id)
+            job_id, data = new_job_id(), call.stdin
+            given = JobCall(
+                tool=tool.id, arguments=arguments, stdin=data, timeout=timeout, writes=writes
+            )
+            try:
+                await self._start_in_host(job_id, call, given, retries, owner)
+            except StaysHereError as reason:
+                _log.debug("job %s of %s runs in this process: %s", job_id, tool.id, reason)
+                await run_on_thread(self._start_here(job_id, tool, given, owner))
+        finally:
+            if kept is not None:
+                executor.skills.let_go(kept)
+        return await asyncio.to_thread(self.store.job, job_id)
+
+    async def _start_in_host(
+        self, job_id: str, call: ToolCall, given: JobCall, retries: int, owner: str
+    ) -> None:
+        tool = call.tool
+        where = where_it_is(tool, self._executor.source)
+        controls = controls_document(self._controls, self._in_force.policy_document, call)
+        setup = JobSetup(controls=controls, **where).to_json()
+        digest, secrets = self._secrets_of(call)
+        given = replace(given, place=tool.place, digest=digest, names=tuple(secrets))
+        job = NewJob(
+            id=job_id,
+            tool=tool.id,
+            setup=setup,
+            setup_hash=hash_of(setup),
+            call=given.to_json(),
+            session=self._controls.session or "",
+            owner=owner,
+            retries=retries,
+        )
+        known = {name: value for name, value in secrets.items() if value is not None}
+        await client_of(self.store).start(job, known)
+
+    def _secrets_of(self, call: ToolCall) -> tuple[str, dict[str, str | None]]:
+        """Return the digest of the skill, and the secrets and settings that the call may get."""
+        case = self._in_force.authorizer.case(call)
+        secrets = self._controls.secrets or environment_secrets
+        kinds = ("secret", "setting")
+        names = [need.value.partition("=")[0] for need in case.all_needs if need.kind in kinds]
+        session = self._controls.session
+        return case.request.digest, {name: secrets(session, name) for name in names}
+
+    async def _start_here(self, job_id: str, tool: Tool, call: JobCall, owner: str) -> None:
+        """Run a job on the loop thread of this process."""
+        store, client = self.store, client_of(self.store)
+        process = await asyncio.to_thread(store.this_process)
+        session = self._controls.session or ""
+        job = NewJob(id=job_id, tool=tool.id, session=session, owner=owner, process=process)
+        await asyncio.to_thread(store.add, job)
+        task = asyncio.ensure_future(run_here(store, process, job_id, self._executor, call))
+        client.here[job_id] = task
+        task.add_done_callback(lambda _: client.here.pop(job_id, None))
