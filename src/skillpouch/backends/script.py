@@ -2,8 +2,10 @@
 
 import os
 import stat
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 from skillpouch.backends.delivery import (
     Delivery,
@@ -29,7 +31,7 @@ from skillpouch.execution.command import Command
 from skillpouch.execution.engine import run_command
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.provision.interpreters import homes_of, interpreter_for
-from skillpouch.provision.packages.lookup import environment_in_use
+from skillpouch.provision.packages.lookup import environment_in_use, environments_in_use
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import BoundedCache
@@ -54,11 +56,12 @@ class ScriptBackend:
         delivery = delivery_of(call, script)
         async with _packages(call, script) as packages:
             call.watch.lap("find its packages")
-            return await _run(call, script, delivery, packages)
+            found = (packages,) if isinstance(packages, Environment) else packages or ()
+            return await _run(call, script, delivery, found)
 
 
 async def _run(
-    call: ToolCall, script: Script, delivery: Delivery, packages: Environment | None
+    call: ToolCall, script: Script, delivery: Delivery, packages: Sequence[Environment]
 ) -> ToolResult:
     program = _program(call, script, packages)
     folder = exchange_folder(call.tool.place, call.terms.workspace)
@@ -68,7 +71,9 @@ async def _run(
         shared |= importable(call.tool.home)
         command = _command(call, script, program, delivery, shared, found)
         before = look_at(call.terms.workspace) if call.writes == "direct" else None
-        programs = (packages.visible if packages else ()) or homes_of(program[0])
+        programs = tuple(path for each in packages for path in each.visible)
+        if not programs or script.language == "shell":
+            programs += homes_of(program[0])
         confinement = confinement_of(call, programs, folder)
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
@@ -78,26 +83,29 @@ async def _run(
     return result
 
 
-def _packages(call: ToolCall, script: Script) -> AbstractAsyncContextManager[Environment | None]:
+def _packages(
+    call: ToolCall, script: Script
+) -> AbstractAsyncContextManager[Environment | tuple[Environment, ...] | None]:
     """Return the packages that the script was granted, installed if needed."""
-    return environment_in_use(
-        script,
-        call.tool.home,
-        on_progress=call.on_progress,
-        sandbox=call.sandbox,
-        workspace=call.terms.workspace,
-        packages=call.access.packages,
-        builds=call.access.builds,
-    )
+    options: dict[str, Any] = {
+        "on_progress": call.on_progress,
+        "sandbox": call.sandbox,
+        "workspace": call.terms.workspace,
+        "packages": call.access.packages,
+        "builds": call.access.builds,
+    }
+    if script.language == "shell":
+        return environments_in_use(call.tool.home, **options)
+    return environment_in_use(script, call.tool.home, **options)
 
 
-def _program(call: ToolCall, script: Script, packages: Environment | None) -> tuple[str, ...]:
+def _program(call: ToolCall, script: Script, packages: Sequence[Environment]) -> tuple[str, ...]:
     program = interpreter_for(script)
-    if packages is not None and packages.python:
-        return (packages.python, *program[1:])
+    if script.language == "python" and packages and packages[0].python:
+        return (packages[0].python, *program[1:])
     refuse_planted(program[0], call.terms.workspace)
-    if script.language == "typescript" and packages is not None and packages.typescript:
-        return (*program, f"--import={packages.typescript.as_uri()}")
+    if script.language == "typescript" and packages and packages[0].typescript:
+        return (*program, f"--import={packages[0].typescript.as_uri()}")
     return program
 
 
@@ -165,15 +173,15 @@ def _runner(script: Script) -> tuple[str, ...]:
     return (_CALL_NODE,)
 
 
-def _shared(script: Script, packages: Environment | None) -> dict[str, str]:
+def _shared(script: Script, packages: Sequence[Environment]) -> dict[str, str]:
     """Return the variables that are the same for every call of a script."""
     found = base_environment()
-    programs = _PYTHON_FOLDER if script.language == "python" else ""
-    if packages is not None:
-        found |= packages.variables
-        programs = str(packages.programs or "")
+    programs = [_PYTHON_FOLDER] if script.language == "python" and not packages else []
+    for each in packages:
+        found |= each.variables
+        programs += [str(each.programs)] if each.programs else []
     if programs:
-        found["PATH"] = f"{programs}:{found['PATH']}"
+        found["PATH"] = ":".join((*programs, found["PATH"]))
     if script.language == "python":
         found |= python_variables()
     return found

@@ -283,6 +283,27 @@ def test_a_command_for_a_skill_has_the_packages_that_the_skill_was_granted(
     assert versions.asked
 
 
+@pytest.mark.usefixtures("with_uv")
+def test_a_shell_script_has_the_packages_that_its_skill_was_granted(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    part = "import tinylib\nprint(tinylib.VERSION)\n"
+    shell = 'python3 "$(dirname "$0")/part.py" && python -c "import tinylib; print(tinylib)"\n'
+    home = write_skill(files={"scripts/part.py": part, "scripts/all.sh": shell})
+    manager = SkillManager(home.parent, policy=Policy(), workspace=workspace)
+    lacking = manager.call("demo.all")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="packages", value="tinylib==1.0")])
+
+    ran = manager.call("demo.all")
+
+    assert lacking.outcome == "failed"
+    assert ran.stdout.startswith("1.0\n<module 'tinylib'"), ran.content
+    Grants().grant(manager.get_skill("demo"), [Need(kind="packages", value="tinylib==9.9")])
+    with pytest.raises(InstallError, match=r"9\.9"):
+        manager.call("demo.all")
+    assert versions.asked
+
+
 @pytest.mark.usefixtures("without_uv")
 def test_a_command_for_a_skill_runs_the_programs_of_npm_that_it_was_granted(
     registry: Registry, write_skill: WriteSkill, workspace: Path

@@ -3,8 +3,7 @@
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -23,7 +22,6 @@ from skillpouch.builtins.disclosure.activation import plugin_root
 from skillpouch.builtins.workspace.bash import bash_of, check_line, real_folder, with_limits
 from skillpouch.builtins.workspace.context import Definition, number, text
 from skillpouch.calls import ToolCall
-from skillpouch.declarations.packages.declared_files import RequirementRefusedError
 from skillpouch.declarations.skill_md import is_bash
 from skillpouch.discovery.skill_copies import SkillCopy
 from skillpouch.environment import base_environment
@@ -34,16 +32,14 @@ from skillpouch.execution.zygote_client import this_python
 from skillpouch.limits import BASH_SECONDS
 from skillpouch.policy.package_hints import files_named
 from skillpouch.provision.interpreters import find_program, homes_of
-from skillpouch.provision.packages.lookup import environment_in_use
+from skillpouch.provision.packages.lookup import environments_in_use
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.registry.registry import ToolOverlay
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared
 from skillpouch.signatures.invocation import names_skill_folder
-from skillpouch.signatures.shebang import Language
 from skillpouch.skills import Skill
-from skillpouch.tools import Script, Tool
-from skillpouch.trust.errors import UngrantedError
+from skillpouch.tools import Tool
 from skillpouch.workspace.workspace import look_at
 
 DEFINITION = Definition(
@@ -153,12 +149,18 @@ def with_folder(command: str, home: str) -> str:
 async def run(call: ToolCall) -> ToolResult:
     """Run a command for a skill."""
     call = with_limits(call)
-    async with AsyncExitStack() as in_use:
-        found = [await _packages(call, each, in_use) for each in ("python", "javascript")]
-        return await _run(call, [each for each in found if each is not None])
+    async with environments_in_use(
+        call.tool.home,
+        packages=call.access.packages,
+        builds=call.access.builds,
+        on_progress=call.on_progress,
+        sandbox=call.sandbox,
+        workspace=call.terms.workspace,
+    ) as found:
+        return await _run(call, found)
 
 
-async def _run(call: ToolCall, environments: list[Environment]) -> ToolResult:
+async def _run(call: ToolCall, environments: Sequence[Environment]) -> ToolResult:
     command = _command(call, environments)
     visible = [path for each in environments for path in each.visible]
     programs = (*visible, *homes_of(command.argv[0]), *homes_of(this_python()), _shell().parent)
@@ -171,7 +173,7 @@ async def _run(call: ToolCall, environments: list[Environment]) -> ToolResult:
     return result_of(call, ended, before=before)
 
 
-def _command(call: ToolCall, environments: list[Environment]) -> Command:
+def _command(call: ToolCall, environments: Sequence[Environment]) -> Command:
     line, workspace = check_line(call.arguments["command"]), call.terms.workspace
     names = "\n".join(_names(call, line))
     return Command(
@@ -189,35 +191,7 @@ def _command(call: ToolCall, environments: list[Environment]) -> Command:
     )
 
 
-async def _packages(
-    call: ToolCall, language: Language, in_use: AsyncExitStack
-) -> Environment | None:
-    """Return the packages that were granted to the skill, as one environment."""
-    mine = [
-        each for each in call.access.packages if each.startswith("npm:") != (language == "python")
-    ]
-    if not mine:
-        return None
-    # As for a script in the folder of the skill, which has what is declared there; if that was not
-    # all granted, as for one elsewhere, which has what was.
-    for file in (f"{call.tool.home}/command", f"{call.tool.home}.command"):
-        script = Script(file=file, language=language, convention="stdin")
-        with suppress(UngrantedError, RequirementRefusedError):
-            found = environment_in_use(
-                script,
-                call.tool.home,
-                text="",
-                packages=call.access.packages,
-                builds=call.access.builds,
-                on_progress=call.on_progress,
-                sandbox=call.sandbox,
-                workspace=call.terms.workspace,
-            )
-            return await in_use.enter_async_context(found)
-    return None
-
-
-def _environment(call: ToolCall, line: str, environments: list[Environment]) -> dict[str, str]:
+def _environment(call: ToolCall, line: str, environments: Sequence[Environment]) -> dict[str, str]:
     home = call.tool.home
     found = base_environment() | python_variables() | skill_variables(call) | importable(home)
     programs = [str(each.programs) for each in environments if each.programs]

@@ -5,12 +5,16 @@ import os
 import sys
 import time
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from skillpouch.declarations.packages.declared_files import DeclaredFiles, InstallError
+from skillpouch.declarations.packages.declared_files import (
+    DeclaredFiles,
+    InstallError,
+    RequirementRefusedError,
+)
 from skillpouch.declarations.packages.needs import Needs, NodeNeeds, read_needs
 from skillpouch.declarations.packages.requirements import satisfies
 from skillpouch.discovery.index import is_settled
@@ -33,6 +37,7 @@ from skillpouch.provision.packages.store import (
     write_ready,
 )
 from skillpouch.runtime.memoize import BoundedCache
+from skillpouch.signatures.shebang import Language
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.call_needs import CallNeeds
@@ -209,6 +214,36 @@ async def environment_in_use(
         yield found
     finally:
         os.close(descriptor)
+
+
+@asynccontextmanager
+async def environments_in_use(
+    home: str, *, packages: tuple[str, ...], **options: Any
+) -> AsyncIterator[tuple[Environment, ...]]:
+    """Do that for all packages of a skill: those of Python are one environment, npm's another.
+
+    For commands and shell scripts, which start programs of both.
+    """
+    async with AsyncExitStack() as in_use:
+        found = [
+            await _of_language(language, home, in_use, packages=packages, **options)
+            for language in ("python", "javascript")
+            if any(each.startswith("npm:") != (language == "python") for each in packages)
+        ]
+        yield tuple(each for each in found if each is not None)
+
+
+async def _of_language(
+    language: Language, home: str, in_use: AsyncExitStack, **options: Any
+) -> Environment | None:
+    # As for a script in the folder of the skill, which has what is declared there; if that was not
+    # all granted, as for one elsewhere, which has what was.
+    for file in (f"{home}/command", f"{home}.command"):
+        script = Script(file=file, language=language, convention="stdin")
+        with suppress(UngrantedError, RequirementRefusedError):
+            found = environment_in_use(script, home, text="", **options)
+            return await in_use.enter_async_context(found)
+    return None
 
 
 async def same_environment(
