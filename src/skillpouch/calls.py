@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from secrets import token_hex
@@ -9,13 +10,25 @@ from typing import Any, Literal, Protocol
 
 from skillpouch.errors import SkillpouchError
 from skillpouch.limits import Layer, Limits, Sandbox, Writes
-from skillpouch.results import Captured, Conflict, FileChange, Stopwatch, Stream, ToolResult
+from skillpouch.results import (
+    Captured,
+    Conflict,
+    FileChange,
+    Progress,
+    Stopwatch,
+    Stream,
+    ToolResult,
+)
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.tools import BuiltIn, External, Function, Hosted, Http, Stub, Tool
 
 OnOutput = Callable[[Literal["stdout", "stderr"], bytes], None]
 
 OnProgress = Callable[[str], None]  # receives lines for people while something takes long
+OnStep = Callable[[Progress], None]  # receives what a running program reports itself
+# Who receives that of calls made from here on, if their callers name nobody: for integrations whose
+# frameworks know who watches, and not what is called.
+watcher: ContextVar[OnStep | None] = ContextVar("watcher", default=None)
 _SHOWN_BYTES = 65_536  # of standard input, for people who approve a call; a record keeps less
 
 
@@ -47,6 +60,7 @@ class Access:
     programs: tuple[str, ...] = ()  # downloaded programs, each as address and hash
     profiles: tuple[str, ...] = ()  # "local-sockets", "loopback", "gpu"
     memory_bytes: int | None = None  # None: what every call may have
+    seconds: float | None = None  # None: what a call may have without a grant
     unconfined: bool = False
 
     @property
@@ -111,6 +125,7 @@ class ToolCall:
     redactor: Redactor = field(default=NO_SECRETS, repr=False, compare=False)
     on_output: OnOutput | None = field(default=None, compare=False)
     on_progress: OnProgress | None = field(default=None, compare=False)
+    on_step: OnStep | None = field(default=None, compare=False)
     vouch: Vouch | None = field(default=None, repr=False, compare=False)
     watch: Stopwatch = field(default_factory=Stopwatch, compare=False)
     # What the program had written when the call was cancelled; the journal records it.

@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING, Any
 from skillpouch.arguments import check_arguments, check_output
 from skillpouch.backends import backend_of
 from skillpouch.backends.delivery import forget_skill
+from skillpouch.backends.program_results import may_lack
 from skillpouch.builtins.kept_calls import ChangeMethods, ChangeRunner
 from skillpouch.builtins.own_tools import tools_to_undo, workspace_tools
 from skillpouch.calls import (
     OnOutput,
     OnProgress,
+    OnStep,
     Settled,
     Terms,
     ToolCall,
     chooses_way,
     interceptors,
     may_write,
+    watcher,
 )
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.active import ActiveSkills
@@ -45,8 +48,9 @@ from skillpouch.limits import Limits, Sandbox, Writes, layers_named
 from skillpouch.policy.approval import Approver
 from skillpouch.policy.authorize import BY_APPROVER, Authorizer, Permit
 from skillpouch.policy.failure_hints import with_notes
+from skillpouch.policy.limit_rules import limits_of, time_note
 from skillpouch.policy.loading import load_policy, policy_document
-from skillpouch.policy.policy import Policy, limits_of, time_note
+from skillpouch.policy.policy import Policy
 from skillpouch.registry.registry import (
     FOR_SKILL,
     WORKSPACE_NAMES,
@@ -77,23 +81,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _ROOM_SECONDS = 5.0
 _USUAL: Writes = "undoable"  # if nobody chose, and a layer can be had
-# Parts of every message from which a note to a call that ended well is made.
-_LACKING = (
-    *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
-    *("EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED", "onnection refused", "EUNATCH", "not attached"),
-    *("environment variable", "not set", "not configured", " found", "exist", "/tmp/."),  # noqa: S108
-)
-
-
-def _may_lack(result: ToolResult, tool: Tool) -> bool:
-    """Tell whether a program that ended well may have gone on without what it was refused."""
-    if result.refused_hosts or result.refused_sockets or result.refused_network:
-        return True
-    if not result.protections:
-        return False
-    said = (result.stdout, result.stderr)
-    parts = (*_LACKING, *tool.variables)
-    return any(part in text for text in said for part in parts)
 
 
 class ToolExecutor(Shared, ChangeMethods, JobMethods):
@@ -188,7 +175,7 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
         """Return what a model is shown of every tool: name, description and parameters."""
         return [definition_of(tool) for tool in self._source]
 
-    async def execute(
+    async def execute(  # noqa: PLR0913 - each is said by name
         self,
         name: str,
         args: Any = None,
@@ -196,12 +183,14 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        on_step: OnStep | None = None,
         writes: Writes | None = None,
     ) -> ToolResult:
         """Run a tool by id, wire name or bare name, and return its result, failed or not.
 
         `timeout` can only lower the tool's own limit, and `writes` only tighten how it changes the
-        workspace: "direct", "undoable", "staged". Raises when the caller is wrong (unknown
+        workspace: "direct", "undoable", "staged". `on_step` receives the progress that a script
+        reports, at most twenty times in a second. Raises when the caller is wrong (unknown
         tool, arguments that do not fit, more time than the tool may have, not allowed) or when the
         tool could not be started.
         """
@@ -212,7 +201,7 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
                 tool, kept = self.skills.hold(name, tool)
             try:
                 watch.lap("find the tool")
-                call = self._call(tool, args, stdin, timeout, on_output, writes, watch)
+                call = self._call(tool, args, stdin, timeout, (on_output, on_step), writes, watch)
                 watch.lap("check the arguments")
                 played = interceptors[-1].answer(call) if interceptors else None
                 result = played or await self._recorded(call)
@@ -240,7 +229,7 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
             else:
                 result = await self._run_and_settle(permitted, before)
             result = check_output(call.tool, result)
-            if result.outcome != "ok" or _may_lack(result, call.tool):
+            if result.outcome != "ok" or may_lack(result, call.tool):
                 result = self._with_notes(result, call, permit)
             result = redact_result(result, permit.redactor)
             record.result = result
@@ -271,7 +260,8 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
     def _with_notes(self, result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
         if result.code in ("timeout", "timed_out"):  # a tool's own, a shell script's
             seconds = result.timeout_seconds or call.limits.timeout_seconds
-            note = time_note(call, self._in_force.policy, seconds)
+            most, roots = permit.access.seconds, self._controls.roots
+            note = time_note(call, self._in_force.policy.limits, seconds, most, roots)
             result = replace(result, content="\n".join(filter(None, (result.content, note))))
         return with_notes(result, call, permit, self._controls.roots)
 
@@ -314,7 +304,7 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
             unconfined = await self._in_force.authorizer.without_sandbox(call, error)
             return await backend_of(call.tool).run(unconfined)
 
-    def execute_sync(
+    def execute_sync(  # noqa: PLR0913 - as `execute`
         self,
         name: str,
         args: Any = None,
@@ -322,12 +312,14 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        on_step: OnStep | None = None,
         writes: Writes | None = None,
     ) -> ToolResult:
         """Do what `execute` does, blocking; it also works in a notebook, a thread, after a fork."""
-        return run_blocking(
-            self.execute(name, args, stdin, timeout=timeout, on_output=on_output, writes=writes)
+        coroutine = self.execute(
+            name, args, stdin, timeout=timeout, on_output=on_output, on_step=on_step, writes=writes
         )
+        return run_blocking(coroutine)
 
     def _call(  # noqa: PLR0913, PLR0917 - what `execute` was given
         self,
@@ -335,7 +327,7 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
         args: Any,
         stdin: str | bytes | None,
         timeout: float | None,
-        on_output: OnOutput | None,
+        listeners: tuple[OnOutput | None, OnStep | None],
         writes: str | None,
         watch: Stopwatch,
     ) -> ToolCall:
@@ -350,9 +342,10 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
             arguments=arguments,
             terms=terms,
             run_later=run_later,
-            limits=limits_of(tool, self._controls.limits, timeout, policy, arguments),
+            limits=self._in_force.limits_of(tool, timeout, arguments),
             stdin=None if stdin is None else _bytes(tool, stdin),
-            on_output=on_output,
+            on_output=listeners[0],
+            on_step=listeners[1] or watcher.get(),
             on_progress=self._controls.on_progress,
             writes=way,
             writes_chosen=is_chosen,
@@ -403,6 +396,10 @@ class _InForce:
     def __init__(self, controls: Controls) -> None:
         self._controls = controls
         self._room_until = 0.0
+
+    def limits_of(self, tool: Tool, timeout: float | None, arguments: Mapping[str, Any]) -> Limits:
+        given, granted = self._controls.limits, self.authorizer.granted_seconds
+        return limits_of(tool, given, timeout, self.policy.limits, arguments, granted)
 
     def way_of(self, tool: Tool, asked: str | None) -> tuple[Writes, bool, bool]:
         """Return how a call writes, whether somebody chose that, and whether it sees what waits."""

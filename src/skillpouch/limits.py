@@ -1,9 +1,10 @@
 """Limits: how much a call may use before it is stopped."""
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, cast, get_args
+from typing import Literal, Self, cast, get_args
 
 _MIB = 1024 * 1024
 
@@ -15,9 +16,53 @@ class UsualMemory(int):
 
 
 USUAL_MEMORY = UsualMemory(1024 * _MIB)
+# What a skill's own declaration gives its tools; more has to be granted, and at most a day can be.
+DECLARED_SECONDS, LONGEST_SECONDS = 600.0, 86_400.0
+
+
+class UsualSeconds(float):
+    """A time limit that no owner set: the usual one, or what a skill `declared` for its tool.
+
+    `most` is what a caller or a project lowered it to. The same number from a person is a plain
+    one, and holds.
+    """
+
+    __slots__ = ("declared", "most")
+    declared: bool
+    most: float
+
+    def __new__(cls, seconds: float, *, declared: bool = False, most: float = math.inf) -> Self:
+        made = super().__new__(cls, min(seconds, most))
+        made.declared, made.most = declared, most
+        return made
+
+    @property
+    def needs_grant(self) -> bool:
+        """Whether it is more than a skill may give its tools itself."""
+        return self.declared and self > DECLARED_SECONDS
+
+    def with_grant(self, granted: float | None) -> float:
+        """Return the limit of a call whose skill was granted this time, None if it was not.
+
+        A grant raises the usual limit; what is declared counts as far as it is granted.
+        """
+        given = granted or 0.0
+        if self.declared:
+            return min(self, max(given, DECLARED_SECONDS))
+        return min(max(self, given), self.most)
+
+
+def capped(limit: float, seconds: float) -> float:
+    """Return a time limit that a caller or a project lowers, and that no grant raises again."""
+    if not isinstance(limit, UsualSeconds):
+        return min(limit, seconds)
+    return UsualSeconds(limit, declared=limit.declared, most=min(limit.most, seconds))
+
+
 # How long a call may take when nobody says otherwise: usually, of a binary or a text that a skill
 # declares, of a command of bash, of a bash script whose commands are tools.
-USUAL_SECONDS, PROGRAM_SECONDS, BASH_SECONDS, SCRIPT_SECONDS = 30.0, 60.0, 120.0, 60.0
+USUAL_SECONDS, PROGRAM_SECONDS, BASH_SECONDS = map(UsualSeconds, (30.0, 60.0, 120.0))
+SCRIPT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +110,30 @@ def size_text(count: int) -> str:
     """Return bytes as whole GiB or MiB, never less than they are: `4GiB`."""
     mebibytes = -(-count // _MIB)
     return f"{mebibytes}MiB" if mebibytes % 1024 else f"{mebibytes // 1024}GiB"
+
+
+_UNITS_OF_TIME = {"d": 86_400, "h": 3600, "m(?:in)?": 60, "s": 1}
+_TIME = re.compile("".join(rf"(?:(\d{{1,5}}) *{unit} *)?" for unit in _UNITS_OF_TIME), re.ASCII)
+
+
+def read_time(text: str) -> int | None:
+    """Return the seconds of `2h`, `1h30m`, `90 m` or `5400`; None for none, or more than a day."""
+    text = text.strip().lower()
+    match = _TIME.fullmatch(f"{text}s" if text.isdecimal() else text)
+    if match is None:
+        return None
+    counts = (int(count or 0) for count in match.groups())
+    pairs = zip(counts, _UNITS_OF_TIME.values(), strict=True)
+    seconds = sum(count * unit for count, unit in pairs)
+    return seconds if 0 < seconds <= LONGEST_SECONDS else None
+
+
+def time_text(seconds: float) -> str:
+    """Return a time in whole seconds, never less than it is: `1h30m`."""
+    minutes, rest = divmod(math.ceil(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    parts = ((hours, "h"), (minutes, "m"), (rest, "s"))
+    return "".join(f"{count}{unit}" for count, unit in parts if count) or "0s"
 
 
 # "on" is our own sandbox, "off" none; any other name is an entry point of an installed package.

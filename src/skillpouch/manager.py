@@ -28,7 +28,7 @@ from skillpouch.skills import Skill
 from skillpouch.tools import AwaitedCaller, Tool
 
 if TYPE_CHECKING:
-    from skillpouch.calls import OnOutput, OnProgress
+    from skillpouch.calls import OnOutput, OnProgress, OnStep
     from skillpouch.discovery.catalogue import Catalogue
     from skillpouch.discovery.watching.listening import OnChange
     from skillpouch.discovery.watching.watcher import SkillWatcher
@@ -215,7 +215,7 @@ class SkillManager(ChangeMethods, JobMethods):
             error.look_below(self.named_roots)
             raise
 
-    def call(
+    def call(  # noqa: PLR0913 - as an executor takes them
         self,
         tool: str,
         arguments: Any = None,
@@ -223,6 +223,7 @@ class SkillManager(ChangeMethods, JobMethods):
         *,
         timeout: float | None = None,
         on_output: "OnOutput | None" = None,
+        on_step: "OnStep | None" = None,
         writes: Writes | None = None,
     ) -> ToolResult:
         """Run a tool by id, wire name or bare name, confined, and return what it gave.
@@ -230,10 +231,16 @@ class SkillManager(ChangeMethods, JobMethods):
         `writes="staged"` keeps what it changes until you `apply` it: a preview.
         """
         return self._executor.execute_sync(
-            tool, arguments, stdin, timeout=timeout, on_output=on_output, writes=writes
+            tool,
+            arguments,
+            stdin,
+            timeout=timeout,
+            on_output=on_output,
+            on_step=on_step,
+            writes=writes,
         )
 
-    async def acall(
+    async def acall(  # noqa: PLR0913 - as an executor takes them
         self,
         tool: str,
         arguments: Any = None,
@@ -241,14 +248,21 @@ class SkillManager(ChangeMethods, JobMethods):
         *,
         timeout: float | None = None,
         on_output: "OnOutput | None" = None,
+        on_step: "OnStep | None" = None,
         writes: Writes | None = None,
     ) -> ToolResult:
         """Do what `call` does, without blocking the event loop."""
         return await self._executor.execute(
-            tool, arguments, stdin, timeout=timeout, on_output=on_output, writes=writes
+            tool,
+            arguments,
+            stdin,
+            timeout=timeout,
+            on_output=on_output,
+            on_step=on_step,
+            writes=writes,
         )
 
-    def call_line(
+    def call_line(  # noqa: PLR0913 - as an executor takes them
         self,
         skill: str,
         line: str,
@@ -256,6 +270,7 @@ class SkillManager(ChangeMethods, JobMethods):
         *,
         timeout: float | None = None,
         on_output: "OnOutput | None" = None,
+        on_step: "OnStep | None" = None,
         writes: Writes | None = None,
     ) -> ToolResult:
         """Run a usage line of a skill, such as `python scripts/x.py --in a`, as a typed call.
@@ -264,10 +279,16 @@ class SkillManager(ChangeMethods, JobMethods):
         """
         tool, arguments = call_of_line(skill, self.get_skill_tools(skill), line)
         return self.call(
-            tool.id, arguments, stdin, timeout=timeout, on_output=on_output, writes=writes
+            tool.id,
+            arguments,
+            stdin,
+            timeout=timeout,
+            on_output=on_output,
+            on_step=on_step,
+            writes=writes,
         )
 
-    async def acall_line(
+    async def acall_line(  # noqa: PLR0913 - as an executor takes them
         self,
         skill: str,
         line: str,
@@ -275,13 +296,20 @@ class SkillManager(ChangeMethods, JobMethods):
         *,
         timeout: float | None = None,
         on_output: "OnOutput | None" = None,
+        on_step: "OnStep | None" = None,
         writes: Writes | None = None,
     ) -> ToolResult:
         """Do what `call_line` does, without blocking the event loop."""
         tools = await _in_thread(self.get_skill_tools, skill)
         tool, arguments = call_of_line(skill, tools, line)
         return await self.acall(
-            tool.id, arguments, stdin, timeout=timeout, on_output=on_output, writes=writes
+            tool.id,
+            arguments,
+            stdin,
+            timeout=timeout,
+            on_output=on_output,
+            on_step=on_step,
+            writes=writes,
         )
 
     def execute_skill_script(

@@ -1,4 +1,4 @@
-"""What a sandboxed call has to be granted: a secret, a host, a path, packages, a profile."""
+"""What a sandboxed call has to be granted: a secret, a host, a path, packages, a profile, time."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -16,6 +16,7 @@ NeedKind = Literal[
     "loopback",
     "memory",
     "devices",
+    "time",
     "commands",
     "unconfined",
 ]
@@ -28,11 +29,12 @@ class Need:
     """One thing that has to be granted.
 
     `value` is a variable's name, a host with or without a port, an absolute path, packages, the
-    address and hash of a downloaded program, a size as in `4GiB`, or `gpu`; "" for the kinds that
-    have none. A `setting` is a plain variable: `NAME` where it is asked for, `NAME=value` where it
-    is given. `build` is a package that may be built from its source. `commands` extends a grant to
-    the commands that an agent writes for the skill. `declared` is true if the skill itself asks for
-    it; `asked_in` tells where: "metadata", "scripts/fetch.py:12" …
+    address and hash of a downloaded program, a size as in `4GiB`, `gpu`, or how long a call may
+    take as in `2h`; "" for the kinds that have none. A `setting` is a plain variable: `NAME` where
+    it is asked for, `NAME=value` where it is given. `build` is a package that may be built from its
+    source. `commands` extends a grant to the commands that an agent writes for the skill.
+    `declared` is true if the skill itself asks for it; `asked_in` tells where: "metadata",
+    "scripts/fetch.py:12" …
     """
 
     kind: NeedKind

@@ -19,6 +19,23 @@ _MOST_NAMED = 20  # paths in the note for a model; `run_later` has all of them
 Timings = tuple[tuple[str, float], ...]  # what was done, and the milliseconds it took
 
 
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a running call says that it is: `done` of `total`, in units of its own.
+
+    `total` is None if it does not know; `done` may be more. Numbers are finite and never negative,
+    `message` is one line without hidden characters and secrets.
+    """
+
+    done: float
+    total: float | None = None
+    message: str = ""
+
+    def __str__(self) -> str:
+        far = f"{self.done:g}" if self.total is None else f"{self.done:g} of {self.total:g}"
+        return f"{far}: {self.message}" if self.message else far
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedFile:
     """A file of the workspace that a call made, changed or deleted; `path` is relative to it.
@@ -160,13 +177,15 @@ class ToolResult:
     job_id: str = ""
 
     def timed(self, timings: Timings) -> "ToolResult":
-        """Return a copy with these timings."""
+        """Return a copy with these timings, for whoever made the call."""
+        # A plain number: formats such as msgpack know no other.
+        limit = None if self.timeout_seconds is None else float(self.timeout_seconds)
         if type(self) is not ToolResult:
-            return replace(self, timings=timings)  # a subclass may have slots
+            return replace(self, timings=timings, timeout_seconds=limit)  # it may have slots
         # `dataclasses.replace` takes ten times as long, and every call comes through here.
         copied = object.__new__(ToolResult)
         values = self.__dict__.copy()
-        values["timings"] = timings
+        values["timings"], values["timeout_seconds"] = timings, limit
         object.__setattr__(copied, "__dict__", values)
         return copied
 

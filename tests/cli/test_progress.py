@@ -99,3 +99,19 @@ def test_without_a_terminal_there_are_plain_lines_and_the_command_that_says_yes(
     assert (ran.code, ran.out) == (3, "")
     assert error.startswith(f"error: demo.x may not run: {size} came from {download.host}, and")
     assert hint == f"hint: `{command} --root {root}`"
+
+
+def test_what_a_tool_reports_is_shown_to_who_watches(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    script = (
+        'echo \'{"done": 3, "total": 4, "message": "pages"}\' >> $SKILLPOUCH_PROGRESS\nsleep 0.5\n'
+    )
+    root = write_skill(files={"scripts/x.sh": script}).parent
+
+    code, shown = on_terminal(["call", "demo.x", "--root", str(root)], b"")
+    ran = skillpouch("call", "demo.x", "--root", root)
+
+    assert code == 0, shown
+    assert "demo.x  3 of 4: pages" in shown
+    assert (ran.code, ran.out, ran.err) == (0, "\n", "")

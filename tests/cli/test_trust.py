@@ -491,3 +491,33 @@ def test_profiles_are_granted_by_their_options_and_explained(
     assert "--local-sockets --root" in shown.err
     found = granted.json["granted"]
     assert (found["local_sockets"], found["memory"], found["devices"]) == (True, "4GiB", ["gpu"])
+
+
+def test_time_is_shown_granted_by_its_option_and_refused_if_it_is_none(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    front = "name: demo\ndescription: d\nmetadata:\n  skillpouch:\n    timeout_seconds: 5400\n"
+    root = str(write_skill(front=front, files=FILES).parent)
+    tool = next(iter(skillpouch("list", "--root", root, "--json").json["tools"]))["id"]
+
+    asked = skillpouch("trust", "demo", "--root", root)
+    checked = skillpouch("check", root, "--json")
+    before = skillpouch("show", tool, "--root", root)
+    wrong = [
+        skillpouch("trust", "demo", "--time", time, "--root", root, "--yes")
+        for time in ("soon", "25h", "0", "-2h")
+    ]
+    granted = skillpouch("trust", "demo", "--time", "90 min", "--root", root, "--yes", "--json")
+    after = skillpouch("show", tool, "--root", root)
+
+    assert asked.code == 3
+    assert "SKILL.md:6 (metadata.skillpouch)" in asked.out
+    assert f"skillpouch trust demo --time 1h30m --root {root} --yes" in asked.err
+    assert "timeout-long" in [problem["code"] for problem in checked.json["problems"]]
+    assert "time limit:       1h30m, which has to be granted" in before.out
+    assert "no: time 1h30m is not granted" in before.out
+    assert [(ran.code, "it is not a time that a call may take" in ran.err) for ran in wrong] == [
+        (2, True)
+    ] * 4
+    assert granted.json["granted"]["time"] == "1h30m"
+    assert "time 1h30m is not granted" not in after.out

@@ -25,7 +25,6 @@ from skillpouch.jobs.job import (
     JobTimeoutError,
     NoSuchJobError,
     NoSuchQuestionError,
-    Progress,
     QuestionExpiredError,
 )
 from skillpouch.jobs.job_store import JobStore, NewJob, new_job_id
@@ -46,6 +45,7 @@ from skillpouch.results import (
     Conflict,
     FileChange,
     HttpAnswer,
+    Progress,
     ToolResult,
 )
 

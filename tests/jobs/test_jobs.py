@@ -21,6 +21,7 @@ from skillpouch.jobs.job import (
 from skillpouch.jobs.job_runner import user_jobs
 from skillpouch.policy.policy import Policy
 from skillpouch.policy.rules import Rule
+from skillpouch.results import Progress
 from tests.jobs.hosts import host_pid, jobs_folder, kill_host, until
 
 pytestmark = pytest.mark.slow
@@ -54,6 +55,20 @@ def test_a_tool_that_fails_is_a_failed_job_with_its_result(manager: SkillManager
     assert (job.state, result.outcome, result.exit_code) == ("failed", "failed", 3)
     assert result.stderr == "oh\n"
     assert job.output().data == b"oh\n"
+
+
+def test_a_job_shows_the_progress_that_its_script_reports(
+    manager: SkillManager, tmp_path: Path
+) -> None:
+    line = '{"done": 1, "total": 4, "message": "one"}'
+    script = next(tmp_path.rglob("SKILL.md")).parent / "scripts" / "reports.sh"
+    script.write_text(f"echo '{line}' >> $SKILLPOUCH_PROGRESS\n")
+    manager.discover()
+
+    job = manager.start("demo.reports")
+
+    assert job.result(60).outcome == "ok"
+    assert job.progress == Progress(1, 4, "one")
 
 
 def test_a_wrong_caller_is_told_at_once(manager: SkillManager) -> None:

@@ -1,12 +1,16 @@
-"""How arguments reach a program: words, input, variables, files in a folder it cannot write."""
+"""How arguments reach a program: words, input, variables, files in a folder it cannot write.
+
+And how it reports its progress: by a named pipe in that folder.
+"""
 
 import atexit
 import json
 import os
 import tempfile
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
@@ -14,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from skillpouch.arguments import takes_data
-from skillpouch.calls import ToolCall
+from skillpouch.calls import OnStep, ToolCall
 from skillpouch.errors import InvalidArgumentsError
 from skillpouch.execution.sandbox_client import STARTUP
+from skillpouch.execution.streams import ProgressPipe
 from skillpouch.json_values import json_text
+from skillpouch.results import Progress
 from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
 from skillpouch.signatures.argv import NO_DEFAULTS, Defaults, words
 from skillpouch.tools import Script, argument_variable
@@ -184,6 +190,7 @@ def skill_variables(call: ToolCall) -> dict[str, str]:
         "SKILL_BASE_DIR": tool.home,
         "SKILL_VERSION": tool.version.replace("\0", ""),
         "SKILLPOUCH_WORKDIR": str(call.terms.workspace),
+        _PROGRESS: _NOWHERE,
     }
 
 
@@ -226,6 +233,37 @@ def argument_file(folder: Path, delivery: Delivery) -> Iterator[Path | None]:
             path.unlink()
 
 
+_PROGRESS, _NOWHERE = "SKILLPOUCH_PROGRESS", "/dev/null"
+_UNHEARD: AbstractContextManager[None] = nullcontext()  # for most calls: nobody listens
+_LINE_SECONDS = 1.0
+
+
+def progress_pipe(call: ToolCall, folder: Path) -> AbstractContextManager[ProgressPipe | None]:
+    """Make a pipe for the progress of a call in the folder of its skill, if somebody listens."""
+    if call.on_step is None and call.on_progress is None:
+        return _UNHEARD
+    tell = call.on_step or _as_lines(call)
+    return ProgressPipe(pipes_in(folder), call.redactor.value, tell)
+
+
+def reported_by(pipe: ProgressPipe | None) -> dict[str, str]:
+    """Return the variable that names the pipe; without one it has the value of every call."""
+    return {_PROGRESS: pipe.path} if pipe is not None and pipe.path else {}
+
+
+def _as_lines(call: ToolCall) -> OnStep:
+    """Return what makes of reports lines for people: not more than one in a second."""
+    say, since = call.on_progress, [-_LINE_SECONDS]
+
+    def tell(progress: Progress) -> None:
+        now = time.monotonic()
+        if say is not None and now - since[0] >= _LINE_SECONDS:
+            since[0] = now
+            say(f"{call.tool.id}: {progress}")
+
+    return tell
+
+
 _PREFIX = "skillpouch-exchange-"
 
 
@@ -258,8 +296,16 @@ def exchange_folder(home: str, workspace: Path) -> Path:
     key = (home, workspace, os.getpid())
     found = _folders.get(key)
     if found is None:
-        found = _folders.setdefault(key, Path(tempfile.mkdtemp(dir=_base(key[2]))))
+        made = Path(tempfile.mkdtemp(dir=_base(key[2])))
+        # Nobody can list it, so that a call writes to no pipe but its own.
+        pipes_in(made).mkdir(mode=0o300)
+        found = _folders.setdefault(key, made)
     return found
+
+
+def pipes_in(folder: Path) -> Path:
+    """Return the folder for named pipes in the folder of a skill's tools."""
+    return folder / "progress"
 
 
 def forget_exchange(*, home: str = "", workspace: Path | None = None) -> None:

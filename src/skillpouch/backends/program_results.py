@@ -18,6 +18,7 @@ from skillpouch.limits import size_text
 from skillpouch.results import Captured, ToolResult
 from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
+from skillpouch.tools import Tool
 from skillpouch.workspace.workspace import Before, changed_files
 
 # How programs report that a file, a folder or the network was not accessible.
@@ -272,3 +273,22 @@ def _why(call: ToolCall, ended: Ended) -> str:
     if ended.signal is not None:
         return f"killed by signal {ended.signal}"
     return f"exit code {ended.exit_code}"
+
+
+# Parts of every message from which a note to a call that ended well is made.
+_LACKING = (
+    *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
+    *("EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED", "onnection refused", "EUNATCH", "not attached"),
+    *("environment variable", "not set", "not configured", " found", "exist", "/tmp/."),  # noqa: S108
+)
+
+
+def may_lack(result: ToolResult, tool: Tool) -> bool:
+    """Tell whether a program that ended well may have gone on without what it was refused."""
+    if result.refused_hosts or result.refused_sockets or result.refused_network:
+        return True
+    if not result.protections:
+        return False
+    said = (result.stdout, result.stderr)
+    parts = (*_LACKING, *tool.variables)
+    return any(part in text for text in said for part in parts)

@@ -12,7 +12,10 @@ from skillpouch.backends.delivery import (
     argument_file,
     exchange_folder,
     given_variables,
+    pipes_in,
+    progress_pipe,
     python_variables,
+    reported_by,
     skill_variables,
 )
 from skillpouch.backends.program_results import result_of
@@ -57,7 +60,7 @@ def confinement_of(
     # followed.
     real = real_home(home) if home else ""
     return _confinement(
-        _Of(home=real, skill=call.tool.skill, copied_from=call.tool.copied_from),
+        _Of(real, call.tool.skill, call.tool.copied_from, exchange),
         programs if home == real else (*programs, Path(home)),
         call.terms,
         call.access.without_values,
@@ -75,11 +78,12 @@ class _Layers(NamedTuple):
 
 
 class _Of(NamedTuple):
-    """The skill that a program belongs to."""
+    """The skill that a program belongs to, and the folder by which its tools exchange files."""
 
     home: str
     skill: str
     copied_from: str
+    exchange: Path | None
 
 
 _RUN_SCRIPTS = (RUNNERS, PROGRAM.parents[1])
@@ -118,6 +122,7 @@ def _confinement(
         sandbox="off" if is_unconfined else terms.sandbox,
         layered=layers.is_own,
         stack=layers.below,
+        pipes=pipes_in(of.exchange) if of.exchange else None,
     )
 
 
@@ -229,8 +234,9 @@ async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> T
     """Run a program and return what it printed."""
     refuse_planted(program.argv[0], call.terms.workspace)
     folder = exchange_folder(call.tool.place, call.terms.workspace)
-    with argument_file(folder, delivery) as file:
-        command = _command(call, program, delivery, given_variables(call, delivery, file))
+    with argument_file(folder, delivery) as file, progress_pipe(call, folder) as pipe:
+        given = given_variables(call, delivery, file) | reported_by(pipe)
+        command = _command(call, program, delivery, given)
         before = look_at(call.terms.workspace) if call.writes == "direct" else None
         confinement = confinement_of(call, program.visible, folder, program.readable)
         call.watch.lap("prepare")

@@ -14,7 +14,9 @@ from skillpouch.backends.delivery import (
     exchange_folder,
     given_variables,
     importable,
+    progress_pipe,
     python_variables,
+    reported_by,
     skill_variables,
 )
 from skillpouch.backends.program_results import result_of
@@ -65,8 +67,8 @@ async def _run(
 ) -> ToolResult:
     program = _program(call, script, packages)
     folder = exchange_folder(call.tool.place, call.terms.workspace)
-    with argument_file(folder, delivery) as file:
-        found = _environment(call, script, delivery, file)
+    with argument_file(folder, delivery) as file, progress_pipe(call, folder) as pipe:
+        found = _environment(call, script, delivery, file) | reported_by(pipe)
         shared = _shared(script, packages) | skill_variables(call)
         shared |= importable(call.tool.home)
         command = _command(call, script, program, delivery, shared, found)

@@ -20,7 +20,7 @@ from skillpouch.cli.output import print_json, refusal_as_dict, result_as_dict
 from skillpouch.errors import SkillpouchError, UnknownToolError
 from skillpouch.manager import SkillManager
 from skillpouch.policy.approval import Approver, Reply
-from skillpouch.policy.policy import OwnersTimeout
+from skillpouch.policy.limit_rules import OwnersTimeout
 from skillpouch.policy.terminal import terminal_approver
 from skillpouch.registry.registry import AUTHORING_NAMES
 from skillpouch.results import Stopwatch, Timings, ToolResult
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     from skillpouch.limits import Writes
     from skillpouch.policy.approval import Question
+    from skillpouch.results import Progress as Step
 
 
 def progress_of(what: str) -> "PlainProgress | TerminalProgress":
@@ -50,6 +51,9 @@ class PlainProgress:
     def __call__(self, line: str) -> None:
         click.echo(line, err=True)
 
+    def step(self, progress: "Step") -> None:
+        """Show nothing: reports come often, and are for somebody who watches."""
+
     @property
     def approver(self) -> Approver:
         return terminal_approver()
@@ -64,11 +68,12 @@ class TerminalProgress:
     def __init__(self, what: str) -> None:
         self._what = what
         self._live: Progress | None = None
+        self._task: TaskID | None = None
         self._bar: TaskID | None = None
 
     def __enter__(self) -> Self:
         self._live = _rich_progress()
-        self._live.add_task(self._what, total=None, is_download=False)
+        self._task = self._live.add_task(self._what, total=None, is_download=False)
         self._live.start()
         return self
 
@@ -82,6 +87,11 @@ class TerminalProgress:
             click.echo(line, err=True)
         else:
             self._live.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def step(self, progress: "Step") -> None:
+        """Show how far the tool says that it is, in the line with its name."""
+        if self._live is not None and self._task is not None:
+            self._live.update(self._task, description=f"{self._what}  {progress}")
 
     def measure(self, name: str, done: int, total: int | None) -> None:
         """Show how much of a file is there."""
@@ -331,7 +341,9 @@ def _call(  # noqa: PLR0913 - one parameter per option
         seconds = None if timeout is None else OwnersTimeout(timeout)
         with shown:
             writes: Writes | None = "staged" if preview else None
-            result = manager.call(found.id, arguments, piped, timeout=seconds, writes=writes)
+            result = manager.call(
+                found.id, arguments, piped, timeout=seconds, on_step=shown.step, writes=writes
+            )
     whole = watch.timings_of(result) if timings else None
     if as_json:
         diff = {"diff": manager.diff(result) if result.call_id else ""} if preview else {}

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from skillpouch.errors import CallDeniedError, SkillpouchError
+from skillpouch.limits import DECLARED_SECONDS, time_text
 from skillpouch.manager import SkillManager
 from skillpouch.problems import Problem
 from skillpouch.results import Attachment, ToolResult
@@ -208,7 +209,7 @@ def describe_tool(tool: Tool) -> None:
         "comes from": tool.origin,
         "effects": ", ".join(tool.effects),
         "reads variables": ", ".join(tool.variables),
-        "time limit": f"{tool.timeout_ms} ms" if tool.timeout_ms else "",
+        "time limit": _time_limit(tool),
         "ready": "yes" if tool.ready else f"no: {'; '.join(tool.missing)}",
     }
     for label, value in facts.items():
@@ -221,6 +222,15 @@ def describe_tool(tool: Tool) -> None:
         click.echo("\n  as SKILL.md shows it:")
         for example in tool.examples:
             click.echo(f"    {example}")
+
+
+def _time_limit(tool: Tool) -> str:
+    """Return what a tool declares, and whether that has to be granted."""
+    seconds = (tool.timeout_ms or 0) / 1000
+    if seconds < 1:
+        return f"{tool.timeout_ms} ms" if tool.timeout_ms else ""
+    more = ", which has to be granted" if seconds > DECLARED_SECONDS else ""
+    return f"{time_text(seconds)}{more}"
 
 
 def _argument_lines(tool: Tool) -> list[str]:

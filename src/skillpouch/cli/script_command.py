@@ -17,7 +17,7 @@ from skillpouch.cli.options import (
 from skillpouch.cli.output import print_json
 from skillpouch.limits import SCRIPT_SECONDS
 from skillpouch.manager import SkillManager
-from skillpouch.policy.policy import OwnersTimeout
+from skillpouch.policy.limit_rules import OwnersTimeout
 from skillpouch.policy.terminal import terminal_approver
 from skillpouch.shell.call_log import ScriptEvent
 from skillpouch.shell.responses import Artifact, ScriptCall, ToolResponse

@@ -193,6 +193,7 @@ _COMMANDS = (
 @click.option("--program", "programs", multiple=True, metavar="URL#sha256=…", help=_PROGRAM)
 @click.option("--local-sockets", is_flag=True, help="Grant unix sockets among its own processes.")
 @click.option("--memory", metavar="SIZE", help="Grant memory for each process, as in 4GiB.")
+@click.option("--time", "time_", metavar="TIME", help="Grant time for each call, as in 2h.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Grant a device: gpu.")
 @click.option("--commands", is_flag=True, help=_COMMANDS)
 @click.option(
@@ -215,6 +216,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     programs: tuple[str, ...],
     local_sockets: bool,
     memory: str | None,
+    time_: str | None,
     devices: tuple[str, ...],
     commands: bool,
     unconfined: bool,
@@ -241,6 +243,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         "program": programs,
         "devices": devices,
         "memory": (memory,) if memory else (),
+        "time": (time_,) if time_ else (),
         "local-sockets": ("",) * local_sockets,
         "commands": ("",) * commands,
         "unconfined": ("",) * unconfined,

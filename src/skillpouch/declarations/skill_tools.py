@@ -9,7 +9,14 @@ from posixpath import normpath
 from typing import Any
 
 from skillpouch.declarations.backends import not_provided
-from skillpouch.declarations.declared import Declared, Report
+from skillpouch.declarations.declared import (
+    SKILL_TIMEOUT,
+    DeclarationError,
+    Declared,
+    Report,
+    read_skill_timeout,
+    report_long,
+)
 from skillpouch.declarations.frontmatter import cut
 from skillpouch.declarations.plain_yaml import drop_control_characters
 from skillpouch.declarations.scripts_folder import (
@@ -243,6 +250,7 @@ class _Reading:
     stamps: dict[str, Stamp] = field(default_factory=dict)
     unread: bool = False
     first_line: int = 1  # of the body, in SKILL.md
+    timeout_ms: int | None = None  # what the skill declares for all its programs
 
     def run(self) -> SkillTools:
         home = str(self.skill.home)
@@ -253,7 +261,13 @@ class _Reading:
         named = files_run(body, home)
         folder = ScriptsFolder(home=home, selection=selection, named=named.lines)
         folder.stamp_folders(named.folders)
-        maker = ToolMaker(skill=self.skill, body=body, home=home, first_line=self.first_line)
+        maker = ToolMaker(
+            skill=self.skill,
+            body=body,
+            home=home,
+            first_line=self.first_line,
+            timeout_ms=self.timeout_ms,
+        )
         tools = self._declared_tools(declared, folder, maker)
         discovered = DiscoveredScripts(folder=folder, maker=maker, named=named.lines)
         tools += discovered.tools(
@@ -293,7 +307,15 @@ class _Reading:
         )
         tools = self.skill.metadata.frontmatter.get("tools")
         self.reported.append(report.problems)
+        self._read_timeout(report)
         return parts.body, read_frontmatter_tools(tools, report)
+
+    def _read_timeout(self, report: Report) -> None:
+        try:
+            self.timeout_ms = read_skill_timeout(self.skill.metadata.frontmatter)
+        except DeclarationError as error:
+            report.lost(error, SKILL_TIMEOUT[:-1])
+        report_long(self.timeout_ms, "it", report, SKILL_TIMEOUT)
 
     def _tools_json(self) -> list[Declared]:
         raw = self._file("tools.json")

@@ -14,7 +14,13 @@ from skillpouch.declarations.backends import (
     template_variables,
     unknown_fields,
 )
-from skillpouch.declarations.declared import DeclarationError, Declared, Report
+from skillpouch.declarations.declared import (
+    DeclarationError,
+    Declared,
+    Report,
+    read_timeout,
+    report_long,
+)
 from skillpouch.declarations.parameters import TYPES, read_parameters, read_schema, unknown_types
 from skillpouch.declarations.strict_yaml import YamlPath
 from skillpouch.errors import nearest
@@ -63,9 +69,6 @@ def _paths_as_text(http: Http) -> Iterator[tuple[str, str]]:
 _NAME = re.compile(r"[^\W\d][\w.:/-]{0,127}\Z")
 _TOOL_KEYS = {"description", "backend", "url", "bin", "script", "entry", "command", "http"}
 _USUAL_NAME = re.compile(r"[a-z][a-z0-9_-]*\Z")
-_A_DAY_MS = 86_400_000
-# The most that a skill may declare; only the user can allow more, with a rule in the policy.
-_LONGEST_MS = 600_000
 _EFFECTS: tuple[str, ...] = get_args(Effect)
 
 
@@ -95,7 +98,8 @@ def read_entries(
             message = f"tool {tool.name!r} is declared twice: the first counts"
             report.add("tool-duplicate", "error", message, at)
         else:
-            declared[tool.name] = _in_time(replace(tool, report=partial(report.add, at=at)))
+            declared[tool.name] = replace(tool, report=partial(report.add, at=at))
+            report_long(tool.timeout_ms, f"tool {tool.name!r}", report, at)
             if not _USUAL_NAME.match(tool.name):
                 message = f"tool name {tool.name!r}: other runtimes want lower case, digits and '_'"
                 report.add("tool-name-unusual", "warning", message, at)
@@ -149,7 +153,7 @@ def read_entry(entry: Any, source: str) -> Declared:
         output_schema=_output_schema(flat),
         script=_script(flat),
         runs=read_backend(flat),
-        timeout_ms=_timeout(flat.get("timeout_ms", nested.get("timeout_ms"))),
+        timeout_ms=read_timeout(flat.get("timeout_ms", nested.get("timeout_ms"))),
         effects=_effects(flat.get("effects")),
         variables=tuple(sorted(template_variables(flat))),
     )
@@ -213,25 +217,6 @@ def _script_of_command(command: str) -> str:
         return normpath(files[0])
     message = f"command {command!r:.120} is not run: name the file it runs as `script`"
     raise DeclarationError("command-refused", message, ("command",))
-
-
-def _timeout(value: Any) -> int | None:
-    if value is None:
-        return None
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not is_number or not 0 < value <= _A_DAY_MS:
-        message = f"timeout_ms {value!r:.40} is not a number of milliseconds up to a day"
-        raise DeclarationError("timeout-invalid", message, ("timeout_ms",))
-    return max(1, int(value))
-
-
-def _in_time(tool: Declared) -> Declared:
-    if tool.report is None or tool.timeout_ms is None or tool.timeout_ms <= _LONGEST_MS:
-        return tool
-    counts = f"timeout_ms {tool.timeout_ms} counts as {_LONGEST_MS}"
-    why = "a skill gives itself ten minutes at most"
-    tool.report("timeout-long", "warning", f"tool {tool.name!r}: {counts}: {why}")
-    return replace(tool, timeout_ms=_LONGEST_MS)
 
 
 def _effects(value: Any) -> tuple[Effect, ...] | None:

@@ -118,6 +118,7 @@ class ToolMaker:
     body: str
     home: str
     first_line: int = 1  # of the body, in SKILL.md
+    timeout_ms: int | None = None  # of programs that declare none themselves
     problems: list[Problem] = field(default_factory=list)
 
     def without_script(self, declared: Declared) -> Tool:
@@ -205,7 +206,7 @@ class ToolMaker:
             runs=runs,
             output_schema=declared.output_schema,
             effects=declared.effects or _effects(runs),
-            timeout_ms=declared.timeout_ms or _timeout_ms(runs),
+            timeout_ms=declared.timeout_ms or self._timeout_ms(runs),
             variables=tuple(sorted({v for v in declared.variables if not v.startswith(_OURS)})),
             origin=runs.file if isinstance(runs, Script) else self.skill.file,
             declared_in=declared.source,
@@ -216,6 +217,11 @@ class ToolMaker:
             cwd=self._cwd(),
             needs=needs_of(runs),
         )
+
+    def _timeout_ms(self, runs: Runs) -> int | None:
+        """Return the time limit that the skill gives its programs, or else the default one."""
+        usual = round(PROGRAM_SECONDS * 1000) if isinstance(runs, Binary | InlineScript) else None
+        return self.timeout_ms or usual if isinstance(runs, Script) or usual else None
 
     def _forbidding(self, declared: Declared) -> tuple[str, ...] | None:
         """Return `allowed-tools` if it forbids a tool: only discovered scripts need Bash."""
@@ -256,11 +262,6 @@ class ToolMaker:
                     )
                 )
         return lines
-
-
-def _timeout_ms(runs: Runs) -> int | None:
-    """Return the default time limit of this kind of tool, in milliseconds."""
-    return round(PROGRAM_SECONDS * 1000) if isinstance(runs, Binary | InlineScript) else None
 
 
 def _effects(runs: Runs) -> tuple[Effect, ...]:

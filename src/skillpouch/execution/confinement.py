@@ -77,7 +77,7 @@ PROC_FILES = (
 )
 
 
-Right = Literal["list", "read", "run", "write", "device", "terminal", "driver"]
+Right = Literal["list", "read", "run", "write", "device", "terminal", "driver", "pipe"]
 Network = Literal["none", "hosts", "host"]
 # What a confined call has beyond plain confinement, docs/concepts/profiles.md.
 Profile = Literal["loopback", "local-sockets", "gpu"]
@@ -126,6 +126,9 @@ class Confinement:
     `profiles` are those that the call cannot do without: if one cannot be held, nothing runs. A
     call with a network namespace of its own has "loopback" in any case.
 
+    `pipes` is a folder inside a readable one: what it holds may be opened for writing, too, but
+    nothing made there. On a read-only mount that is of use for named pipes only.
+
     `layered`: if this machine can, what a call writes to the workspace goes to a folder of its own,
     and the workspace stays as it is; the protection "writes" says which. `stack` are such folders
     of earlier calls, the last first: the call sees the workspace with what is in them.
@@ -149,6 +152,7 @@ class Confinement:
     workspace_read_only: bool = False
     layered: bool = False
     stack: tuple[Path, ...] = ()
+    pipes: Path | None = None
 
     def __post_init__(self) -> None:
         if self.workspace == Path("/"):
@@ -258,7 +262,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         paths=paths_of(confinement) if on else (),
         followed=tuple(map(str, (*confinement.interpreters, *confinement.followed))) if on else (),
         home_links=confinement.home_links if namespaces else (),
-        only_landlock=_landlock_paths(namespaces=namespaces) if on else (),
+        only_landlock=_landlock_paths(confinement, namespaces=namespaces) if on else (),
         temporary_bytes=confinement.temporary_bytes,
         workspace=confinement.workspace,
         # Only when confined: an unconfined tool could leave its cgroup.
@@ -376,14 +380,16 @@ def _spelt(hosts: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(sorted({str(read_host(host)) for host in hosts}))
 
 
-def _landlock_paths(*, namespaces: bool) -> tuple[tuple[str, Right], ...]:
+def _landlock_paths(confinement: Confinement, *, namespaces: bool) -> tuple[tuple[str, Right], ...]:
+    pipes: tuple[tuple[str, Right], ...]
+    pipes = ((str(confinement.pipes), "pipe"),) if confinement.pipes else ()
     if namespaces:
         # Listing folders reveals nothing in a root that contains only what was granted.
         # The terminals are those of the sandbox; /dev/tty is one of them, or none.
         seen: tuple[tuple[str, Right], ...] = (("/", "list"), ("/proc", "read"))
-        return (*seen, ("/dev/pts", "terminal"), ("/dev/tty", "terminal"))
+        return (*seen, ("/dev/pts", "terminal"), ("/dev/tty", "terminal"), *pipes)
     # Here the process table is that of the machine, and no rule can select a tool's own processes.
-    return tuple((path, "read") for path in PROC_FILES)
+    return (*((path, "read") for path in PROC_FILES), *pipes)
 
 
 def _protections(chosen: Plan, machine: Machine) -> dict[str, str]:

@@ -1,15 +1,22 @@
-"""The streams of one call: its input, its answer, and its output captured in bounded memory."""
+"""The streams of one call: input, answer, progress, and output captured in bounded memory."""
 
 import asyncio
 import contextlib
+import logging
+import math
 import os
 import socket
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, Self
 
-from skillpouch.results import Captured
+from skillpouch.json_values import json_value
+from skillpouch.results import Captured, Progress
+from skillpouch.text import clean
+
+_log = logging.getLogger(__name__)
 
 _LARGEST_ANSWER = 16 * 1024 * 1024
 
@@ -148,6 +155,155 @@ class Conversation:
         except BrokenPipeError:
             self._pending.clear()
         loop.remove_writer(self._fd)
+
+
+# PIPE_BUF of Linux: lines up to this length arrive unmixed, whoever writes them, pipe(7).
+_LONGEST_LINE = 4096
+_LONGEST_MESSAGE = 500
+Redact = Callable[[Any], Any]  # returns a JSON value without secrets
+
+
+class ProgressLines:
+    """Reads lines of JSON such as `{"done": 3, "total": 10, "message": "pages"}`.
+
+    Untrusted: what is no such line is counted in `ignored`. A line that has no `done` or no `total`
+    leaves it as it was.
+    """
+
+    def __init__(self, redact: Redact) -> None:
+        self._redact = redact
+        self._last = Progress(0.0)
+        self._line = bytearray()
+        self._is_too_long = False
+        self.ignored = 0
+
+    def feed(self, data: bytes) -> Progress | None:
+        """Take a piece; return the last report that it completes, None if there is none."""
+        found = None
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._add(line)
+            read = None if self._is_too_long else self._read(bytes(self._line))
+            if read is None:
+                self.ignored += bool(self._line.strip())
+            else:
+                found = self._last = read
+            self._line.clear()
+            self._is_too_long = False
+        self._add(rest)
+        return found
+
+    def _add(self, part: bytes) -> None:
+        room = _LONGEST_LINE - len(self._line)
+        self._is_too_long = self._is_too_long or len(part) > room
+        self._line += part[: max(0, room)]
+
+    def _read(self, line: bytes) -> Progress | None:
+        value = json_value(line.decode("utf-8", "replace"))
+        if not isinstance(value, dict) or not {"done", "total", "message"} & value.keys():
+            return None
+        value = self._redact(value)
+        done = _number(value.get("done", self._last.done))
+        total = value.get("total", self._last.total)
+        number = None if total is None else _number(total)
+        message = value.get("message", "")
+        if done is None or (number is None) != (total is None) or not isinstance(message, str):
+            return None
+        # Cut first: the rest of a long message need not be looked at.
+        shown = " ".join(clean(message[: 2 * _LONGEST_MESSAGE]).split())
+        return Progress(done, number, shown[:_LONGEST_MESSAGE])
+
+
+def _number(value: Any) -> float | None:
+    """Return a finite number that is not negative, None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if 0 <= number < math.inf else None
+
+
+# At most this much is read, and one report passed on, in each pause: a program that writes more
+# waits, as for any pipe that is full.
+_MOST_REPORTS = 8192
+_PAUSE_SECONDS = 0.05
+_MOST_AT_END = 256  # pieces; a pipe holds fewer (pipe-max-size, pipe(7))
+
+
+class ProgressPipe:
+    """A named pipe in `folder` by which a program reports its progress, while inside.
+
+    `path` is what the program opens, "" if no pipe can be made there. Any process of a call can
+    open it, in any sandbox that shows the folder, and none has to inherit anything.
+    """
+
+    def __init__(self, folder: Path, redact: Redact, tell: Callable[[Progress], None]) -> None:
+        self.path = f"{folder}/{os.urandom(16).hex()}"
+        self._lines = ProgressLines(redact)
+        self._tell: Callable[[Progress], None] | None = tell
+        self._loop = asyncio.get_running_loop()
+        self._pause: asyncio.TimerHandle | None = None
+        self._fd = -1
+
+    def __enter__(self) -> Self:
+        try:
+            os.mkfifo(self.path, 0o600)
+            # Also for writing, fifo(7): otherwise it would end whenever a program closes it.
+            self._fd = os.open(self.path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError:  # such as a file system without pipes: then nothing is reported
+            self._remove()
+            self.path = ""
+        else:
+            self._loop.add_reader(self._fd, self._hear)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._fd < 0:
+            return
+        self._loop.remove_reader(self._fd)
+        if self._pause is not None:
+            self._pause.cancel()
+        last = None
+        for _piece in range(_MOST_AT_END):
+            data = self._read()
+            if not data:
+                break
+            last = self._lines.feed(data) or last
+        self._pass_on(self._lines.feed(b"\n") or last)  # the last line may lack its end
+        os.close(self._fd)
+        self._remove()
+        if self._lines.ignored:
+            _log.info("%d lines that a call reported are no progress", self._lines.ignored)
+
+    def _hear(self) -> None:
+        self._loop.remove_reader(self._fd)
+        self._pause = self._loop.call_later(_PAUSE_SECONDS, self._go_on)
+        self._pass_on(self._lines.feed(self._read()))
+
+    def _go_on(self) -> None:
+        self._pause = None
+        self._loop.add_reader(self._fd, self._hear)
+
+    def _read(self) -> bytes:
+        try:
+            return os.read(self._fd, _MOST_REPORTS)
+        except BlockingIOError:
+            return b""
+
+    def _pass_on(self, progress: Progress | None) -> None:
+        if progress is None or self._tell is None:
+            return
+        try:
+            self._tell(progress)
+        except Exception:  # noqa: BLE001 - the caller's own code, on which no call depends
+            self._tell = None
+            _log.exception("progress is not reported any more")
+
+    def _remove(self) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self.path)  # noqa: PTH108 - for each call that is watched
 
 
 FOLDERS = (".skillpouch", "output")

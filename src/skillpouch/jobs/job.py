@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from skillpouch.errors import SkillpouchError
 from skillpouch.policy.approval import Answer, Question
-from skillpouch.results import ToolResult
+from skillpouch.results import Progress, ToolResult
 
 if TYPE_CHECKING:
     from skillpouch.jobs.job_store import JobRow, JobStore
@@ -167,15 +167,6 @@ class QuestionExpiredError(JobError):
         self.question_id = question_id
         self.state = state
         super().__init__(f"question {question_id} is {state}: an answer to it counts for nothing")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """How far a call has come, as it reports; `total` is None if it does not know."""
-
-    done: float
-    total: float | None = None
-    message: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

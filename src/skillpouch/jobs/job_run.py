@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
-from skillpouch.calls import OnOutput
+from skillpouch.calls import OnOutput, OnStep
 from skillpouch.errors import SkillpouchError
 from skillpouch.jobs.job import JobError, JobFailedError, JobState
 from skillpouch.jobs.job_spec import JobCall
@@ -16,7 +16,7 @@ from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import error_to_json, result_to_json
 from skillpouch.jobs.output_file import OutputWriter
 from skillpouch.limits import Writes
-from skillpouch.results import ToolResult
+from skillpouch.results import Progress, ToolResult
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
@@ -39,7 +39,7 @@ class JobSkillChangedError(JobError):
 class Executing(Protocol):
     """What makes calls: a ToolExecutor."""
 
-    def execute(
+    def execute(  # noqa: PLR0913 - as an executor takes them
         self,
         name: str,
         args: Any = None,
@@ -47,6 +47,7 @@ class Executing(Protocol):
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        on_step: OnStep | None = None,
         writes: Writes | None = None,
     ) -> Coroutine[Any, Any, ToolResult]: ...
 
@@ -74,10 +75,41 @@ def as_job(job_id: str) -> Iterator[None]:
         running_job.reset(token)
 
 
+class ProgressRow:
+    """Keeps what a call reports in its row: one write at a time, of the last report."""
+
+    def __init__(self, store: JobStore, job_id: str) -> None:
+        self._store = store
+        self._job_id = job_id
+        self._next: Progress | None = None
+        self._writing: asyncio.Task[None] | None = None
+
+    def report(self, progress: Progress, on_change: Callable[[], None]) -> None:
+        """Take a report; never waits."""
+        self._next = progress
+        if self._writing is None or self._writing.done():
+            self._writing = asyncio.ensure_future(self._write(on_change))
+
+    async def _write(self, on_change: Callable[[], None]) -> None:
+        while (progress := self._next) is not None:
+            self._next = None
+            try:
+                await asyncio.to_thread(self._store.report, self._job_id, progress)
+            except SkillpouchError as error:  # the call matters more than what it says of itself
+                _log.warning("the progress of job %s is lost: %s", self._job_id, error)
+            on_change()
+
+    async def close(self) -> None:
+        """Wait until the last report is written."""
+        if self._writing is not None:
+            await self._writing
+
+
 async def run_call(
     executor: Executing,
     call: JobCall,
     output: OutputWriter,
+    progress: ProgressRow,
     on_change: Callable[[], None] = lambda: None,
 ) -> JobEnding:
     """Make the call of a job, and return how it ended, also if it was cancelled."""
@@ -93,6 +125,7 @@ async def run_call(
             call.stdin,
             timeout=call.timeout,
             on_output=keep,
+            on_step=lambda step: progress.report(step, on_change),
             writes=call.writes,  # type: ignore[arg-type]  # checked when the job was started
         )
     except SkillpouchError as error:
@@ -105,6 +138,7 @@ async def run_call(
         return JobEnding(state="failed", error=error_to_json(told))
     finally:
         output.close()
+        await progress.close()
     state: JobState = "done" if result.outcome == "ok" else "failed"
     return JobEnding(state=state, result=result_to_json(result))
 
@@ -115,7 +149,9 @@ async def run_here(
     """Run a job in this process, with a row like any other; it ends with the process."""
     output = OutputWriter(store.output_path(job_id))
     with as_job(job_id):
-        running = asyncio.ensure_future(run_call(executor, call, output))
+        running = asyncio.ensure_future(
+            run_call(executor, call, output, ProgressRow(store, job_id))
+        )
     try:
         while not running.done():
             await asyncio.wait([running], timeout=_LOOK_SECONDS)

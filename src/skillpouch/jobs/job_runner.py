@@ -93,7 +93,9 @@ class JobRunner:
             tool, kept = executor.skills.hold(name, tool)
         try:
             # Checked now: a wrong caller is told at once, and not by a job that failed.
-            call = self._make_call(tool, arguments, stdin, timeout, None, writes, Stopwatch())
+            call = self._make_call(
+                tool, arguments, stdin, timeout, (None, None), writes, Stopwatch()
+            )
             if retries and set(tool.effects) != {"read"}:
                 raise NotIdempotentError(tool.id)
             job_id, data = new_job_id(), call.stdin

@@ -13,11 +13,10 @@ from skillpouch.calls import ToolCall, interceptors
 from skillpouch.controls import Controls
 from skillpouch.discovery.text_skills.folders import is_text_home
 from skillpouch.journal.journal import Journal
-from skillpouch.limits import USUAL_MEMORY, Limits, UsualMemory
+from skillpouch.limits import Limits, UsualMemory, UsualSeconds
 from skillpouch.policy.approval import Approver
-from skillpouch.policy.limit_rules import OwnersWrites
+from skillpouch.policy.limit_rules import Deadline, OwnersTimeout, OwnersWrites
 from skillpouch.policy.loading import policy_of_document
-from skillpouch.policy.policy import Deadline, OwnersTimeout, Policy
 from skillpouch.registry.registry import ToolSource
 from skillpouch.secrets.sources import Secrets, environment_secrets
 from skillpouch.tools import BuiltIn, Function, Hosted, Tool
@@ -175,17 +174,16 @@ def _directory(thing: Journal | Grants) -> str:
 
 
 def _limits_document(limits: Limits) -> dict[str, Any]:
-    values = asdict(limits)
-    if isinstance(limits.memory_bytes, UsualMemory):
-        del values["memory_bytes"]  # what nobody set, a grant may raise
-    return values
+    # What nobody set, a grant may raise: the host gives it the same default.
+    usual = (UsualMemory, UsualSeconds)
+    return {name: value for name, value in asdict(limits).items() if not isinstance(value, usual)}
 
 
 def controls_of(
     document: Mapping[str, Any], *, approver: Approver, secrets: Secrets, answer_seconds: float
 ) -> Controls:
     """Return the controls that `controls_document` wrote, for the job host."""
-    policy: Policy = policy_of_document(document["policy"])
+    policy = policy_of_document(document["policy"])
     limits, journal, grants = (document[name] for name in ("limits", "journal", "grants"))
     return Controls(
         policy=replace(policy, answer_seconds=answer_seconds),
@@ -193,7 +191,7 @@ def controls_of(
         grants=None if grants is None else Grants(Path(grants)),
         secrets=secrets,
         journal=Journal(Path(journal)) if isinstance(journal, str) else journal,
-        limits=None if limits is None else Limits(**{"memory_bytes": USUAL_MEMORY, **limits}),
+        limits=None if limits is None else Limits(**limits),
         sandbox=document["sandbox"],
         writes=document["writes"],
         require=tuple(document["require"]),

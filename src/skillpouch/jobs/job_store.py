@@ -21,7 +21,6 @@ from skillpouch.jobs.job import (
     JobStoreError,
     JobTimeoutError,
     NoSuchJobError,
-    Progress,
 )
 from skillpouch.jobs.kept_json import error_from_json, result_from_json
 from skillpouch.jobs.output_file import output_size, read_output
@@ -31,7 +30,7 @@ from skillpouch.jobs.question_store import (
     last_question,
     outdate_questions,
 )
-from skillpouch.results import ToolResult
+from skillpouch.results import Progress, ToolResult
 from skillpouch.runtime.owners import ProcessIdentity, state_of, this_process
 from skillpouch.store.database import Database, Format
 

@@ -4,15 +4,31 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
+import json
 import logging
+import os
+import shlex
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, TypeVar, assert_never, get_args
 
 from skillpouch.needs import Need
 from skillpouch.results import FileChange
 from skillpouch.runtime.timers import clocks_stopped
+from skillpouch.tools import (
+    Binary,
+    BuiltIn,
+    External,
+    Function,
+    Hosted,
+    Http,
+    InlineScript,
+    Script,
+    Stub,
+    Tool,
+)
+from skillpouch.trust.errors import WHOSE_FILES
 
 Remember = Literal["once", "session", "always"]
 Cause = Literal["answered", "no_approver", "no_answer", "approver_failed"]
@@ -188,3 +204,32 @@ def _settle(done: "asyncio.Future[Value]", outcome: "Value | _Raised") -> None:
         done.set_exception(outcome.carried())
     else:
         done.set_result(outcome)
+
+
+def describe_command(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
+    """Return a command line, a request, or the name of a function."""
+    match tool.runs:
+        case Script(file=file, language=language):
+            inside = os.path.relpath(file, tool.home) if tool.home else file
+            return f"{language} {shlex.quote(inside)} of {tool.place}"
+        case InlineScript(interpreter=interpreter, interpreter_args=words, text=text):
+            return f"{shlex.join((interpreter, *words))} with this text:\n{text}"
+        case Binary(path=path, url=url, args_template=template):
+            where = url if url is None or isinstance(url, str) else " or ".join(url.values())
+            return " ".join(filter(None, (path or where, template)))
+        case Http(method=method, url=url):
+            return f"{method} {url}"
+        case External(type=kind, options=options):
+            said = json.dumps(options, ensure_ascii=False, sort_keys=True)
+            return f"the backend {kind!r} of another package, in this process, with {said}"
+        case Stub(skill=skill):
+            return f"nothing: it tells the caller to load {skill}"
+        case Function(call=call):
+            return f"the function {call.__module__}.{getattr(call, '__qualname__', call)}"
+        case Hosted(what=what):
+            return what
+        case BuiltIn(name=name):
+            also = f"; it runs {WHOSE_FILES}" if tool.home else ""  # for commands of a skill
+            return f"Skillpouch's own {name}, in the workspace{also}"
+        case _:
+            assert_never(tool.runs)

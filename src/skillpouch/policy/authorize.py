@@ -10,15 +10,12 @@
 6. Look for an earlier approval; without one, ask the approver.
 7. Look up the values of secrets.
 
-Each step can refuse. `limits_of` in policy.py decides how long the call may take.
+Each step can refuse. `limits_of` in limit_rules.py decides how long the call may take.
 """
 
-import json
-import os
-import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never
+from typing import Any
 
 from skillpouch.calls import CONFINED, Access, Fetched, ToolCall
 from skillpouch.discovery.digest import FolderSnapshot, snapshot_of
@@ -29,7 +26,7 @@ from skillpouch.errors import (
     ToolRestrictionError,
 )
 from skillpouch.needs import Need, needs_no_grant
-from skillpouch.policy.approval import Answer, Approver, Question, ask
+from skillpouch.policy.approval import Answer, Approver, Question, ask, describe_command
 from skillpouch.policy.change_rules import ChangeFacts
 from skillpouch.policy.conditions import readings
 from skillpouch.policy.policy import Policy
@@ -38,27 +35,16 @@ from skillpouch.results import FileChange
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.secrets.redaction import NO_SECRETS, Redactor
 from skillpouch.secrets.sources import Secrets, SecretValues, environment_secrets
-from skillpouch.tools import (
-    Binary,
-    BuiltIn,
-    External,
-    Function,
-    Hosted,
-    Http,
-    InlineScript,
-    Script,
-    Stub,
-    Tool,
-)
+from skillpouch.tools import BuiltIn, External, Function, Hosted, Tool
 from skillpouch.trust.call_needs import (
     CallNeeds,
     access_for,
-    has_usual_memory,
     is_lacking,
+    needs_time,
     skill_of,
+    with_access,
 )
 from skillpouch.trust.errors import (
-    WHOSE_FILES,
     GrantRefusedError,
     PinDiffersError,
     SecretUnsetError,
@@ -68,36 +54,6 @@ from skillpouch.trust.errors import (
 from skillpouch.trust.grant import Grant, missing, pin_of, pinned_hash, real_path
 from skillpouch.trust.grantable import grantable
 from skillpouch.trust.grants import Grants
-
-
-def describe_command(tool: Tool) -> str:  # noqa: C901, PLR0911 - one for each kind
-    """Return a command line, a request, or the name of a function."""
-    match tool.runs:
-        case Script(file=file, language=language):
-            inside = os.path.relpath(file, tool.home) if tool.home else file
-            return f"{language} {shlex.quote(inside)} of {tool.place}"
-        case InlineScript(interpreter=interpreter, interpreter_args=words, text=text):
-            return f"{shlex.join((interpreter, *words))} with this text:\n{text}"
-        case Binary(path=path, url=url, args_template=template):
-            where = url if url is None or isinstance(url, str) else " or ".join(url.values())
-            return " ".join(filter(None, (path or where, template)))
-        case Http(method=method, url=url):
-            return f"{method} {url}"
-        case External(type=kind, options=options):
-            said = json.dumps(options, ensure_ascii=False, sort_keys=True)
-            return f"the backend {kind!r} of another package, in this process, with {said}"
-        case Stub(skill=skill):
-            return f"nothing: it tells the caller to load {skill}"
-        case Function(call=call):
-            return f"the function {call.__module__}.{getattr(call, '__qualname__', call)}"
-        case Hosted(what=what):
-            return what
-        case BuiltIn(name=name):
-            also = f"; it runs {WHOSE_FILES}" if tool.home else ""  # for commands of a skill
-            return f"Skillpouch's own {name}, in the workspace{also}"
-        case _:
-            assert_never(tool.runs)
-
 
 BY_APPROVER = "the approver"
 
@@ -114,11 +70,10 @@ class Permit:
 
     def applied_to(self, call: ToolCall) -> ToolCall:
         """Return the call with its access; most calls need none, and are returned unchanged."""
-        if self.redactor is call.redactor and self.access is call.access:
+        is_plain = self.redactor is call.redactor and self.access is call.access
+        if is_plain and not needs_time(call.limits):
             return call
-        limits, memory = call.limits, self.access.memory_bytes
-        if memory is not None and has_usual_memory(limits):
-            limits = replace(limits, memory_bytes=memory)
+        limits = with_access(call.limits, self.access)
         return replace(call, access=self.access, redactor=self.redactor, limits=limits)
 
 
@@ -315,12 +270,8 @@ class Authorizer:
 
     def case(self, call: ToolCall) -> _Case:
         tool = call.tool
-        is_ours = isinstance(tool.runs, Function | Hosted) or not tool.home
-        seen = None if is_ours else snapshot_of(tool.home)
-        last = self._grants.last(tool.skill, tool.place) if seen else None
-        if seen and last and last.digest == seen.digest and not tool.copied_from:
-            # A grant is for exact bytes, so all are read again; not of a copy: nobody can write it.
-            seen = snapshot_of(tool.home, reread=True)
+        seen, last = self._last_grant(tool)
+        is_ours = seen is None
         digest = seen.digest if seen else ""
         grant = last if last is not None and last.digest == digest else None
         wanted = [need for need in self._needs.of(tool, digest) if is_lacking(need, call.limits)]
@@ -356,6 +307,23 @@ class Authorizer:
         return _Case(
             tool=tool, seen=seen, grant=grant, request=request, barred=barred, outdated=outdated
         )
+
+    def _last_grant(self, tool: Tool) -> tuple[FolderSnapshot | None, Grant | None]:
+        """Return a skill as it is, and what it was granted last; None for the host's own tools."""
+        is_ours = isinstance(tool.runs, Function | Hosted) or not tool.home
+        seen = None if is_ours else snapshot_of(tool.home)
+        last = self._grants.last(tool.skill, tool.place) if seen else None
+        if seen and last and last.digest == seen.digest and not tool.copied_from:
+            # A grant is for exact bytes, so all are read again; not of a copy: nobody can write it.
+            seen = snapshot_of(tool.home, reread=True)
+        return seen, last
+
+    def granted_seconds(self, tool: Tool) -> float | None:
+        """Return how long a call of a tool may take by its grant, None if it was granted none."""
+        seen, last = self._last_grant(tool)
+        if seen is None or last is None or last.digest != seen.digest:
+            return None
+        return access_for(self._needs.granted(tool, seen.digest, last), {}, {}).seconds
 
     def _was_said(self, case: _Case, decision: Decision) -> bool:
         if case.grant is not None and case.tool.id in case.grant.tools and not case.request.needs:

@@ -1,15 +1,30 @@
-"""Limits and ways of writing in policy files: the user sets them, a project can only tighten."""
+"""The limits of a call and how it writes: what the user sets, a project can only tighten."""
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from types import MappingProxyType
+from typing import Any, Self, cast
 
-from skillpouch.errors import CallDeniedError
-from skillpouch.limits import WAYS, Limits, Writes, check_way
+from skillpouch.calls import ToolCall
+from skillpouch.errors import CallDeniedError, InvalidArgumentsError, TimeLimitError
+from skillpouch.limits import (
+    BASH_SECONDS,
+    LONGEST_SECONDS,
+    PROGRAM_SECONDS,
+    WAYS,
+    Limits,
+    UsualSeconds,
+    Writes,
+    capped,
+    check_way,
+    time_text,
+)
+from skillpouch.needs import Need
 from skillpouch.policy.patterns import any_fits
-from skillpouch.tools import Tool
+from skillpouch.tools import Binary, BuiltIn, Function, Hosted, InlineScript, Runs, Tool
+from skillpouch.trust.errors import trust_command
 
 LIMITS = tuple(field.name for field in fields(Limits))
 _UNBOUNDED = ("memory_bytes", "open_files", "file_bytes", "cpu_seconds")
@@ -95,6 +110,14 @@ class LimitRule:
         return any_fits(self.tools, tool) and any_fits(self.skills, skill)
 
 
+def with_rules(rules: Sequence[LimitRule], tool: str, skill: str, limits: Limits) -> Limits:
+    """Return the limits of a tool: later rules override earlier ones."""
+    for rule in rules:
+        if rule.fits(tool, skill):
+            limits = rule.apply(limits)
+    return limits
+
+
 def wrong_limit(name: str, value: Any) -> str:
     """Return what is wrong with a limit, "" if nothing is."""
     if name not in LIMITS:
@@ -111,7 +134,8 @@ def wrong_limit(name: str, value: Any) -> str:
 def _lower(value: float | None, bound: float | None) -> float | None:
     if value is None or bound is None:
         return bound if value is None else value
-    return min(value, bound)
+    # A limit that nobody set stays one: lowering it must not take the place of a grant.
+    return capped(bound, value) if isinstance(bound, UsualSeconds) else min(value, bound)
 
 
 def way_of(
@@ -151,3 +175,166 @@ def _too_loose(tool: Tool, asked: Writes, holds: Writes) -> CallDeniedError:
     tools = json.dumps([tool.id], ensure_ascii=False)
     rule = f"`[[limits]]` with `tools = {tools}` and `writes = {json.dumps(asked)}` in policy.toml"
     return CallDeniedError(tool=tool.id, reasons=(reason,), hints=(rule,))
+
+
+_USUAL = Limits()
+_OF_PROGRAMS = Limits(timeout_seconds=PROGRAM_SECONDS)
+_OF_BASH = Limits(timeout_seconds=BASH_SECONDS)
+
+
+# A year, which means no limit: the session of a background job decides how long it runs.
+_OF_JOBS = Limits(timeout_seconds=31_536_000.0)
+
+
+class OwnersTimeout(float):
+    """A time limit from the owner of the machine, at a terminal: it may exceed the usual limit."""
+
+
+class Deadline(float):
+    """How long a caller waits. Above the limit it is no error, because it does not ask for more.
+
+    `asked` is what the caller asks for, if anything; above the limit this is an error.
+    """
+
+    asked: float | None
+
+    def __new__(cls, seconds: float, *, asked: float | None = None) -> Self:
+        made = super().__new__(cls, seconds)
+        made.asked = asked
+        return made
+
+
+GrantedSeconds = Callable[[Tool], float | None]  # the time that the grant of a tool gives it
+
+
+def limits_of(
+    tool: Tool,
+    limits: Limits | None,
+    timeout: float | None,
+    rules: Sequence[LimitRule],
+    arguments: Mapping[str, Any] = MappingProxyType({}),
+    granted: GrantedSeconds = lambda _: None,
+) -> Limits:
+    """Return the limits of one call, before anything that was granted is added.
+
+    A caller can only lower the time; asking for more is an error, except for the owner of the
+    machine. Rules of a policy or of a project hold for the owner, too. `granted` is asked only
+    where the answer matters.
+    """
+    found = _before_rules(tool, limits)
+    if _starts_job(tool, arguments):
+        found = limits or _OF_JOBS
+    if isinstance(timeout, OwnersTimeout):
+        raised = min(max(timeout, found.timeout_seconds), _OF_JOBS.timeout_seconds)
+        found = replace(found, timeout_seconds=float(raised))
+    if rules:
+        found = with_rules(rules, tool.id, tool.skill, found)
+    most = found.timeout_seconds
+    if _asks_bash_for_more(tool, arguments, most):
+        _check_argument(tool, arguments, _with_grant(tool, most, granted))
+    if timeout is None:
+        return found
+    asked = timeout.asked if isinstance(timeout, Deadline) else timeout
+    if asked is not None and asked > most:
+        most = _with_grant(tool, most, granted)
+        if asked > most:
+            how = _how_to_raise(tool, most, rules, found.timeout_seconds)
+            raise TimeLimitError(tool.id, asked, float(most), how=how)
+    return replace(found, timeout_seconds=capped(found.timeout_seconds, max(0.001, timeout)))
+
+
+def _with_grant(tool: Tool, most: float, granted: GrantedSeconds) -> float:
+    if isinstance(most, UsualSeconds) and not most.declared and tool.home:
+        return most.with_grant(granted(tool))
+    return most
+
+
+def time_note(
+    call: ToolCall,
+    rules: Sequence[LimitRule],
+    seconds: float,
+    granted: float | None = None,
+    roots: Sequence[str] = (),
+) -> str:
+    """Return a note for a call that timed out: who can give it more time."""
+    tool = call.tool
+    limit = limits_of(tool, call.terms.limits, None, rules, call.arguments).timeout_seconds
+    most = limit.with_grant(granted) if isinstance(limit, UsualSeconds) else limit
+    if seconds < most:
+        return f"note: its caller limited it to {seconds:g} s of the {most:g} s it may have"
+    how = _how_to_raise(tool, seconds, rules, limit, roots)
+    return f"note: {seconds:g} s is its limit; only the user can raise it: {how}"
+
+
+def _how_to_raise(
+    tool: Tool, most: float, all_rules: Sequence[LimitRule], limit: float, roots: Sequence[str] = ()
+) -> str:
+    """Return who raises a limit: `most` is what holds, `limit` what holds without a grant."""
+    rules = [rule for rule in all_rules if rule.fits(tool.id, tool.skill)]
+    holding = [rule for rule in rules if rule.values.get("timeout_seconds") == most]
+    if holding and holding[-1].lower_only:
+        return "`timeout_seconds` of its `[[limits]]` in the project's skillpouch.toml"
+    tools, more = json.dumps([tool.id], ensure_ascii=False), f"{2 * most:g}"
+    rule = f"`[[limits]]` with `tools = {tools}` and `timeout_seconds = {more}` in policy.toml"
+    if holding:
+        return rule
+    grant = _grant_of_time(tool, 2 * most, roots) if _is_grantable(tool, limit, 2 * most) else ""
+    return f"{grant}{rule}, or `--timeout {more}` at a terminal"
+
+
+def _is_grantable(tool: Tool, limit: float, more: float) -> bool:
+    """Tell whether a grant would raise a limit: it does not raise what a skill declares."""
+    is_usual = isinstance(limit, UsualSeconds) and not limit.declared
+    return is_usual and bool(tool.home) and more <= LONGEST_SECONDS
+
+
+def _grant_of_time(tool: Tool, seconds: float, roots: Sequence[str]) -> str:
+    needs = [Need(kind="time", value=time_text(seconds))]
+    needs += [Need(kind="commands")] if isinstance(tool.runs, BuiltIn) else []
+    return f"`{trust_command(tool.skill, needs, roots=roots)}`, "
+
+
+def _asks_bash_for_more(tool: Tool, arguments: Mapping[str, Any], most: float) -> bool:
+    return _is_bash(tool) and arguments.get("timeout", 0) > most * 1000
+
+
+def _check_argument(tool: Tool, arguments: Mapping[str, Any], most: float) -> None:
+    """Refuse a `timeout` argument of `bash` above the limit, instead of silently lowering it."""
+    if _asks_bash_for_more(tool, arguments, most):
+        asked, fits = arguments["timeout"], f"at most {most * 1000:.0f} may be asked for"
+        problem = f"`timeout` is {asked}, and {fits}: only the user can raise it"
+        raise InvalidArgumentsError(tool.id, [problem])
+
+
+def _before_rules(tool: Tool, limits: Limits | None) -> Limits:
+    usual = _USUAL if isinstance(tool.runs, Hosted) else _usual_limits(tool.runs)
+    found = limits or usual
+    if tool.timeout_ms is None:
+        return found
+    declared = tool.timeout_ms / 1000
+    if not isinstance(tool.runs, Function | Hosted | BuiltIn):
+        # Code of the host says itself what it may have; a skill does not.
+        declared = UsualSeconds(declared, declared=declared != usual.timeout_seconds)
+    is_set = limits is not None and not isinstance(limits.timeout_seconds, UsualSeconds)
+    # A plain number: who set it has decided about all that is below it, too.
+    most = min(float(declared), found.timeout_seconds) if is_set else declared
+    return replace(found, timeout_seconds=most)
+
+
+def _starts_job(tool: Tool, arguments: Mapping[str, Any]) -> bool:
+    return _is_bash(tool) and arguments.get("background") is True and "job" not in arguments
+
+
+def _is_bash(tool: Tool) -> bool:
+    return isinstance(tool.runs, BuiltIn) and tool.runs.name in ("bash", "run_for_skill")
+
+
+def _usual_limits(runs: Runs) -> Limits:
+    """Return the default limits of a tool of this kind."""
+    match runs:
+        case Binary() | InlineScript():
+            return _OF_PROGRAMS
+        case BuiltIn(name="bash" | "run_for_skill"):
+            return _OF_BASH
+        case _:
+            return _USUAL

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Generic, TypeVar, get_args
 from unicodedata import normalize
 
-from skillpouch.limits import read_size
+from skillpouch.limits import read_size, read_time
 from skillpouch.needs import Need, NeedKind
 from skillpouch.trust.grant import split_package
 
@@ -135,17 +135,20 @@ class NeedPattern:
     kind: NeedKind
     value: str = "*"
 
-    @property
-    def _size(self) -> int | None:
-        """The bytes of a pattern for memory: it covers less, and touches what needs more."""
-        return read_size(self.value) if self.kind == "memory" else None
+    def _amount(self, text: str) -> int | None:
+        """Return the bytes or seconds of a text about memory or time.
+
+        A pattern with an amount covers what needs less, and touches what needs more.
+        """
+        read = {"memory": read_size, "time": read_time}.get(self.kind)
+        return None if read is None else read(text)
 
     def covers(self, need: Need) -> bool:
         """Tell whether the pattern covers all of the need; for rules that allow."""
         if need.kind != self.kind:
             return False
-        if (most := self._size) is not None:
-            return (read_size(need.value) or math.inf) <= most
+        if (most := self._amount(self.value)) is not None:
+            return (self._amount(need.value) or math.inf) <= most
         fits = matcher(_folded(self.kind, self.value))
         if self.kind == "packages" and fits(_folded(self.kind, split_package(need.value)[0])):
             return True  # a pattern without a version covers every version of the package
@@ -160,8 +163,8 @@ class NeedPattern:
             return bool(matcher(self.value)(need.value.partition("=")[0]))
         if need.kind != self.kind:
             return False
-        if (least := self._size) is not None:
-            return (read_size(need.value) or math.inf) >= least
+        if (least := self._amount(self.value)) is not None:
+            return (self._amount(need.value) or math.inf) >= least
         pattern = _folded(self.kind, self.value)
         fits = matcher(pattern)
         texts = [_folded(self.kind, text) for text in _parts(need)]

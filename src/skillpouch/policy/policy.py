@@ -1,25 +1,21 @@
 """Policy: finds the rules for a call by an index, decides, and suggests what would allow it."""
 
-import json
 import shlex
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import MappingProxyType
-from typing import Any, Literal, Self, get_args
+from typing import Literal, get_args
 
-from skillpouch.calls import ToolCall
-from skillpouch.errors import InvalidArgumentsError, TimeLimitError
-from skillpouch.limits import BASH_SECONDS, PROGRAM_SECONDS, Layer, Limits, Writes, check_way
+from skillpouch.limits import Layer, Limits, Writes, check_way
 from skillpouch.needs import Need
 from skillpouch.policy.change_rules import ChangeFacts, concerns_about
 from skillpouch.policy.conditions import UNREADABLE, Absent, Condition, Equals, Glob, text_of
-from skillpouch.policy.limit_rules import LimitRule, way_of
+from skillpouch.policy.limit_rules import LimitRule, way_of, with_rules
 from skillpouch.policy.patterns import PatternIndex, literally, spellings
 from skillpouch.policy.project import Project
 from skillpouch.policy.rules import Concern, Decision, Mode, Request, Rule, concerns_of, is_trusted
 from skillpouch.runtime.memoize import BoundedCache
-from skillpouch.tools import Binary, BuiltIn, Hosted, InlineScript, Runs, Tool
+from skillpouch.tools import Tool
 from skillpouch.trust.errors import trust_command
 
 
@@ -305,10 +301,7 @@ class Policy:
 
     def limits_for(self, tool: str, skill: str, limits: Limits) -> Limits:
         """Return the limits of a tool: later rules override earlier ones."""
-        for rule in self.limits:
-            if rule.fits(tool, skill):
-                limits = rule.apply(limits)
-        return limits
+        return with_rules(self.limits, tool, skill, limits)
 
     def tightened_by(self, project: Project) -> "Policy":
         """Return this policy with the rules and limits of a project; it never allows more."""
@@ -365,116 +358,3 @@ def _allowed(request: Request, rules: Sequence[Rule]) -> Decision:
 def _said(rule: Rule) -> str:
     because = f": {rule.reason}" if rule.reason else ""
     return f"rule {rule.label!r} {_WORDS[rule.verdict]}{because}"
-
-
-_USUAL = Limits()
-_OF_PROGRAMS = Limits(timeout_seconds=PROGRAM_SECONDS)
-_OF_BASH = Limits(timeout_seconds=BASH_SECONDS)
-
-
-# A year, which means no limit: the session of a background job decides how long it runs.
-_OF_JOBS = Limits(timeout_seconds=31_536_000.0)
-
-
-class OwnersTimeout(float):
-    """A time limit from the owner of the machine, at a terminal: it may exceed the usual limit."""
-
-
-class Deadline(float):
-    """How long a caller waits. Above the limit it is no error, because it does not ask for more.
-
-    `asked` is what the caller asks for, if anything; above the limit this is an error.
-    """
-
-    asked: float | None
-
-    def __new__(cls, seconds: float, *, asked: float | None = None) -> Self:
-        made = super().__new__(cls, seconds)
-        made.asked = asked
-        return made
-
-
-def limits_of(
-    tool: Tool,
-    limits: Limits | None,
-    timeout: float | None,
-    policy: Policy,
-    arguments: Mapping[str, Any] = MappingProxyType({}),
-) -> Limits:
-    """Return the limits of one call.
-
-    A caller can only lower the time; asking for more is an error, except for the owner of the
-    machine. Rules of a policy or of a project hold for the owner, too.
-    """
-    found = _before_rules(tool, limits, arguments)
-    if isinstance(timeout, OwnersTimeout):
-        raised = min(max(timeout, found.timeout_seconds), _OF_JOBS.timeout_seconds)
-        found = replace(found, timeout_seconds=float(raised))
-    if policy.limits:
-        found = policy.limits_for(tool.id, tool.skill, found)
-    most = found.timeout_seconds
-    _check_argument(tool, arguments, most)
-    if timeout is None:
-        return found
-    asked = timeout.asked if isinstance(timeout, Deadline) else timeout
-    if asked is not None and asked > most:
-        raise TimeLimitError(tool.id, asked, most, how=_how_to_raise(tool, most, policy))
-    return replace(found, timeout_seconds=max(0.001, min(float(timeout), most)))
-
-
-def time_note(call: ToolCall, policy: Policy, seconds: float) -> str:
-    """Return a note for a call that timed out: who can give it more time."""
-    tool = call.tool
-    most = limits_of(tool, call.terms.limits, None, policy, call.arguments).timeout_seconds
-    if seconds < most:
-        return f"note: its caller limited it to {seconds:g} s of the {most:g} s it may have"
-    how = _how_to_raise(tool, seconds, policy)
-    return f"note: {seconds:g} s is its limit; only the user can raise it: {how}"
-
-
-def _how_to_raise(tool: Tool, most: float, policy: Policy) -> str:
-    rules = [rule for rule in policy.limits if rule.fits(tool.id, tool.skill)]
-    holding = [rule for rule in rules if rule.values.get("timeout_seconds") == most]
-    if holding and holding[-1].lower_only:
-        return "`timeout_seconds` of its `[[limits]]` in the project's skillpouch.toml"
-    tools, more = json.dumps([tool.id], ensure_ascii=False), f"{2 * most:g}"
-    rule = f"`[[limits]]` with `tools = {tools}` and `timeout_seconds = {more}` in policy.toml"
-    return rule if holding else f"{rule}, or `--timeout {more}` at a terminal"
-
-
-def _check_argument(tool: Tool, arguments: Mapping[str, Any], most: float) -> None:
-    """Refuse a `timeout` argument of `bash` above the limit, instead of silently lowering it."""
-    if _is_bash(tool) and arguments.get("timeout", 0) > most * 1000:
-        asked, fits = arguments["timeout"], f"at most {most * 1000:.0f} may be asked for"
-        problem = f"`timeout` is {asked}, and {fits}: only the user can raise it"
-        raise InvalidArgumentsError(tool.id, [problem])
-
-
-def _before_rules(tool: Tool, limits: Limits | None, arguments: Mapping[str, Any]) -> Limits:
-    found = limits or (_USUAL if isinstance(tool.runs, Hosted) else _usual_limits(tool.runs))
-    if _starts_job(tool, arguments):
-        found = limits or _OF_JOBS
-    elif tool.timeout_ms is not None:
-        declared = tool.timeout_ms / 1000
-        most = declared if limits is None else min(declared, limits.timeout_seconds)
-        found = replace(found, timeout_seconds=most)
-    return found
-
-
-def _starts_job(tool: Tool, arguments: Mapping[str, Any]) -> bool:
-    return _is_bash(tool) and arguments.get("background") is True and "job" not in arguments
-
-
-def _is_bash(tool: Tool) -> bool:
-    return isinstance(tool.runs, BuiltIn) and tool.runs.name in ("bash", "run_for_skill")
-
-
-def _usual_limits(runs: Runs) -> Limits:
-    """Return the default limits of a tool of this kind."""
-    match runs:
-        case Binary() | InlineScript():
-            return _OF_PROGRAMS
-        case BuiltIn(name="bash" | "run_for_skill"):
-            return _OF_BASH
-        case _:
-            return _USUAL

@@ -337,6 +337,7 @@ _WANTS: dict[NeedKind, str] = {
     "loopback": "loopback",
     "memory": "{} of memory",
     "devices": "the device {}",
+    "time": "up to {} for a call",
     "commands": "what it was granted for commands",
     "unconfined": "to run without confinement",
 }

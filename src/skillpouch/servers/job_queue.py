@@ -17,6 +17,7 @@ from skillpouch.jobs.job import FINAL, JobLostError, JobState, JobStoreError
 from skillpouch.jobs.job_run import (
     JobEnding,
     JobSkillChangedError,
+    ProgressRow,
     as_job,
     run_call,
     running_job,
@@ -308,7 +309,8 @@ class JobQueue:
             await asyncio.to_thread(rebuilt.check, row.id, call)
             output = OutputWriter(self._store.output_path(row.id))
             with as_job(row.id):
-                ending = await run_call(rebuilt.executor, call, output, partial(self._tell, row.id))
+                progress, tell = ProgressRow(self._store, row.id), partial(self._tell, row.id)
+                ending = await run_call(rebuilt.executor, call, output, progress, tell)
         except SkillpouchError as error:
             return JobEnding(state="failed", error=error_to_json(error))
         except asyncio.CancelledError:

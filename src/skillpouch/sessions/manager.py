@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
 from skillpouch.builtins.kept_calls import DIFF_BYTES, CallReference, KeptChanges, drop_changes
-from skillpouch.calls import OnOutput
+from skillpouch.calls import OnOutput, OnStep
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.folders import SkillTextError
 from skillpouch.environment import another_place, data_directory, state_directory
@@ -229,15 +229,14 @@ class SessionManager:
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        on_step: OnStep | None = None,
         writes: Writes | None = None,
     ) -> ToolResult:
         """Run a tool of a session in its workspace; raises and returns what an executor does."""
         session = await self._open(session_id)
-        result: ToolResult = await session.run(
-            lambda executor: executor.execute(
-                tool, args, stdin, timeout=timeout, on_output=on_output, writes=writes
-            )
-        )
+        said: dict[str, Any] = {"timeout": timeout, "writes": writes}
+        said |= {"on_output": on_output, "on_step": on_step}
+        result: ToolResult = await session.run(lambda it: it.execute(tool, args, stdin, **said))
         return result
 
     async def start(  # noqa: PLR0913 - as an executor takes them

@@ -11,7 +11,14 @@ from skillpouch.declarations.packages.declared_files import DeclaredFiles
 from skillpouch.declarations.skill_md import read_skill_md
 from skillpouch.discovery.digest import SKILL_FILES
 from skillpouch.discovery.walk import skill_file_in
-from skillpouch.limits import USUAL_MEMORY, Limits, UsualMemory, read_size
+from skillpouch.limits import (
+    USUAL_MEMORY,
+    Limits,
+    UsualMemory,
+    UsualSeconds,
+    read_size,
+    read_time,
+)
 from skillpouch.needs import Need
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.skills import Skill
@@ -181,10 +188,28 @@ def has_usual_memory(limits: Limits) -> bool:
     return isinstance(limits.memory_bytes, UsualMemory)
 
 
+def needs_time(limits: Limits) -> bool:
+    """Tell whether a call may take as long as its limits say only if that is granted."""
+    seconds = limits.timeout_seconds
+    return isinstance(seconds, UsualSeconds) and seconds.needs_grant
+
+
 def is_lacking(need: Need, limits: Limits) -> bool:
-    """Tell whether a call does not have a need anyway: what is set for its memory holds."""
+    """Tell whether a call does not have a need anyway: what is set for memory and time holds."""
+    if need.kind == "time":
+        return needs_time(limits)
     size = read_size(need.value) if need.kind == "memory" else None
     return size is None or (has_usual_memory(limits) and size > USUAL_MEMORY)
+
+
+def with_access(limits: Limits, access: "Access") -> Limits:
+    """Return the limits of a call with the memory and the time that it was granted."""
+    memory, seconds = limits.memory_bytes, limits.timeout_seconds
+    if access.memory_bytes is not None and has_usual_memory(limits):
+        memory = access.memory_bytes
+    if isinstance(seconds, UsualSeconds):
+        seconds = seconds.with_grant(access.seconds)
+    return replace(limits, memory_bytes=memory, timeout_seconds=seconds)
 
 
 _PROFILES = ("local-sockets", "loopback")
@@ -213,6 +238,7 @@ def access_for(
         programs=tuple(by_kind.get("program", ())),
         profiles=(*(kind for kind in _PROFILES if kind in by_kind), *by_kind.get("devices", ())),
         memory_bytes=max(filter(None, map(read_size, by_kind.get("memory", ()))), default=None),
+        seconds=max(filter(None, map(read_time, by_kind.get("time", ()))), default=None),
         unconfined="unconfined" in by_kind,
     )
 

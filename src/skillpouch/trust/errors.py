@@ -25,6 +25,7 @@ _OPTIONS = {
     "program": "--program",
     "memory": "--memory",
     "devices": "--device",
+    "time": "--time",
 }
 _NOUNS = {"read": "reading", "write": "writing", "packages": "package", "build": "building"}
 _NOUNS["devices"] = "device"

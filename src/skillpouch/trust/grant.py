@@ -3,13 +3,13 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, get_args
 
 from skillpouch.discovery.digest import DigestEntry, Manifest
 from skillpouch.environment import home_directory
-from skillpouch.limits import read_size
+from skillpouch.limits import read_size, read_time
 from skillpouch.needs import Need, NeedKind, needs_no_grant
 from skillpouch.net.hosts import covers_host
 
@@ -155,6 +155,8 @@ _KINDS: dict[NeedKind, str] = {
 
 _SWITCHES: dict[NeedKind, str] = {"local-sockets": "local_sockets", "commands": "commands"}
 _SWITCHES["unconfined"] = "unconfined"
+# What is granted up to an amount, and how that is read.
+_AMOUNTS: dict[NeedKind, Callable[[str], int | None]] = {"memory": read_size, "time": read_time}
 _FOR_ALL: tuple[NeedKind, ...] = ("packages", "build", "setting", "local-sockets")
 
 
@@ -192,6 +194,7 @@ class Grant:
     programs: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     memory: str = ""  # a size, as in `4GiB`
+    time: str = ""  # how long a call may take, as in `2h`
     local_sockets: bool = False
     tools: tuple[str, ...] = ()
     commands: bool = False
@@ -222,8 +225,8 @@ class Grant:
                 return need.value in self.programs
             case "devices":
                 return need.value in self.devices
-            case "memory":
-                return covers_size(self.memory, need.value)
+            case "memory" | "time":
+                return covers_amount(need.kind, getattr(self, need.kind), need.value)
             case "loopback":
                 return needs_no_grant(need)
             case "local-sockets" | "commands" | "unconfined":
@@ -237,7 +240,7 @@ class Grant:
         """Return a grant that covers these needs, too.
 
         A new version of a package, or a new hash of a program, replaces the earlier one; of two
-        sizes of memory the larger counts.
+        sizes of memory, or two times, the larger counts.
         """
         found: dict[str, Any] = {name: getattr(self, name) for name in _LISTS}
         found["tools"] = tuple(sorted({*self.tools, *tools}))
@@ -247,9 +250,10 @@ class Grant:
         for need in needs:
             if need.kind in _SWITCHES:
                 found[_SWITCHES[need.kind]] = True
-            elif need.kind == "memory":
-                had = found.get("memory", self.memory)
-                found["memory"] = had if covers_size(had, need.value) else need.value
+            elif need.kind in _AMOUNTS:
+                had = found.get(need.kind, getattr(self, need.kind))
+                is_enough = covers_amount(need.kind, had, need.value)
+                found[need.kind] = had if is_enough else need.value
             elif need.kind == "program":
                 found["programs"] = with_pin(found["programs"], need.value)
             elif need.kind == "setting":
@@ -260,10 +264,11 @@ class Grant:
         return replace(self, **found)
 
 
-def covers_size(granted: str, needed: str) -> bool:
-    """Tell whether a granted size of memory is at least the needed one."""
-    most, size = read_size(granted), read_size(needed)
-    return most is not None and size is not None and size <= most
+def covers_amount(kind: NeedKind, granted: str, needed: str) -> bool:
+    """Tell whether a granted size of memory, or a granted time, is at least the needed one."""
+    read = _AMOUNTS[kind]
+    most, amount = read(granted), read(needed)
+    return most is not None and amount is not None and amount <= most
 
 
 def missing(needs: Iterable[Need], grant: Grant | None) -> tuple[Need, ...]:
@@ -279,7 +284,8 @@ def needs_of(grant: Grant) -> tuple[Need, ...]:
         for kind, name in _KINDS.items()
         for value in getattr(grant, name)
     ]
-    given += [Need(kind="memory", value=grant.memory)] if grant.memory else []
+    amounts = ((kind, getattr(grant, kind)) for kind in _AMOUNTS)
+    given += [Need(kind=kind, value=value) for kind, value in amounts if value]
     on = (kind for kind, name in _SWITCHES.items() if getattr(grant, name))
     return (*given, *(Need(kind=kind) for kind in on))
 
@@ -291,7 +297,7 @@ def needs_of_commands(grant: Grant) -> tuple[Need, ...]:
     are for all that is done with the skill, the rest only if the grant names commands. They never
     run unconfined.
     """
-    kinds = (*_FOR_ALL, *(kind for kind in (*_KINDS, "memory") if grant.commands))
+    kinds = (*_FOR_ALL, *(kind for kind in (*_KINDS, *_AMOUNTS) if grant.commands))
     return tuple(need for need in needs_of(grant) if need.kind in kinds)
 
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 from skillpouch.environment import cache_directory, config_directory, state_directory
-from skillpouch.limits import read_size, size_text
+from skillpouch.limits import read_size, read_time, size_text, time_text
 from skillpouch.needs import Need
 from skillpouch.net.hosts import HostError, read_host
 from skillpouch.secrets.shapes import reason_against_plain
@@ -39,6 +39,8 @@ def grantable(need: Need) -> Need:  # noqa: C901, PLR0911 - one for each kind
             return _memory(need)
         case "devices":
             return _device(need)
+        case "time":
+            return _time(need)
         case "local-sockets" | "loopback" | "commands" | "unconfined":
             return need
 
@@ -121,6 +123,14 @@ def _memory(need: Need) -> Need:
         hint = "a size is written 4GiB or 1536MiB"
         raise GrantRefusedError(need, "it is not a size of a memory", hint=hint)
     return replace(need, value=size_text(size))
+
+
+def _time(need: Need) -> Need:
+    seconds = read_time(need.value)
+    if seconds is None:
+        hint = "a time is written 2h, 90m or 1h30m, and is at most a day: 24h"
+        raise GrantRefusedError(need, "it is not a time that a call may take", hint=hint)
+    return replace(need, value=time_text(seconds))
 
 
 def _device(need: Need) -> Need:

@@ -10,7 +10,7 @@ from typing import Any
 from skillpouch.declarations.frontmatter import cut
 from skillpouch.declarations.strict_yaml import YamlPath, lines_of
 from skillpouch.environment import home_directory
-from skillpouch.limits import read_size, size_text
+from skillpouch.limits import DECLARED_SECONDS, read_size, size_text, time_text
 from skillpouch.needs import Need, NeedKind
 from skillpouch.net.hosts import HostError, host_of_url, read_host
 from skillpouch.secrets.shapes import is_named_like_a_secret, is_setting
@@ -282,6 +282,9 @@ class _AskingSkill:
 
 
 def _ask_for_tool(tool: Tool, skill: Skill, asked: _Asked, searched: Collection[str]) -> None:
+    seconds = (tool.timeout_ms or 0) / 1000
+    if seconds > DECLARED_SECONDS:
+        asked.add("time", time_text(seconds), _time_declared_in(tool, skill))
     if isinstance(tool.runs, Script):
         names = [name for name in tool.variables if name in searched]
         _ask_for_script(names, tool.runs.file, str(skill.home), asked)
@@ -370,6 +373,21 @@ def line_of(name: str, text: str) -> str:
     """Return `:12` for a variable that a text names in line 12; "" if it does not."""
     found = re.search(rf"\b{re.escape(name)}\b", text)
     return "" if found is None else f":{text[: found.start()].count(chr(10)) + 1}"
+
+
+def _time_declared_in(tool: Tool, skill: Skill) -> str:
+    # Imported here: few tools declare so much time.
+    from skillpouch.declarations.declared import SKILL_TIMEOUT, DeclarationError, read_skill_timeout
+
+    try:
+        is_of_skill = tool.timeout_ms == read_skill_timeout(skill.metadata.frontmatter)
+    except DeclarationError:
+        is_of_skill = False
+    if not is_of_skill:
+        return _declared_in(tool, skill)
+    line = _lines(skill.file).get(SKILL_TIMEOUT)
+    file = Path(skill.file).name
+    return f"{file}:{line} (metadata.skillpouch)" if line else "metadata.skillpouch"
 
 
 def _declared_in(tool: Tool, skill: Skill) -> str:

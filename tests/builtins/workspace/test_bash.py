@@ -14,7 +14,7 @@ from skillpouch.builtins.workspace.running import built_in_tools
 from skillpouch.errors import InvalidArgumentsError
 from skillpouch.executor import ToolExecutor
 from skillpouch.policy import LimitRule
-from skillpouch.policy.policy import limits_of
+from skillpouch.policy.limit_rules import limits_of
 from skillpouch.policy.project import Project
 from tests.builtins.workspace.conftest import Use
 
@@ -278,7 +278,7 @@ _PROJECT = Project(limits=(LimitRule(values={"timeout_seconds": 1}),))
     ("limits", "policy", "timeout", "arguments"),
     [
         (Limits(timeout_seconds=1), Policy(), None, {}),
-        (None, Policy(limits=[_SECOND]), None, {}),
+        (None, [_SECOND], None, {}),
         (None, Policy().tightened_by(_PROJECT), None, {}),
         (None, Policy(), 1, {}),
         (None, Policy(), None, {"timeout": 1000}),
@@ -308,7 +308,7 @@ def test_a_job_may_run_longer_than_a_call() -> None:
     tool = next(each for each in built_in_tools() if each.id == "bash")
     job = {"command": "true", "background": True}
 
-    assert limits_of(tool, None, None, Policy(), {"command": "true"}).timeout_seconds == 120
-    assert limits_of(tool, None, None, Policy(), job | {"background": False}).timeout_seconds == 120
-    assert limits_of(tool, None, None, Policy(), job).timeout_seconds > 3600
-    assert limits_of(tool, None, None, Policy(limits=[_SECOND]), job).timeout_seconds == 1
+    assert limits_of(tool, None, None, (), {"command": "true"}).timeout_seconds == 120
+    assert limits_of(tool, None, None, (), job | {"background": False}).timeout_seconds == 120
+    assert limits_of(tool, None, None, (), job).timeout_seconds > 3600
+    assert limits_of(tool, None, None, [_SECOND], job).timeout_seconds == 1

@@ -91,6 +91,20 @@ async def test_output_comes_in_order_and_the_result_comes_last(new_server: NewSe
     assert (events[-1].result.stdout, events[-1].result.stderr) == ("one\nthree\n", "two\n")
 
 
+async def test_what_a_tool_reports_is_an_event(new_server: NewServer, tmp_path: Path) -> None:
+    lines = '{"done": 1, "total": 2, "message": "half"}\\n'
+    script = f"printf '{lines}' >> $SKILLPOUCH_PROGRESS; echo out\n"
+    (tmp_path / "skills/demo/scripts/reports.sh").write_text(script)
+
+    async with connected(new_server()) as stub:
+        request = pb.StreamToolRequest(tool="demo.reports")
+        events = [event async for event in stub.StreamTool(request)]
+
+    progress = [event.progress for event in events if event.WhichOneof("event") == "progress"]
+    assert progress == [pb.Progress(done=1, total=2, message="half")]
+    assert events[-1].result.stdout == "out\n"
+
+
 async def test_a_client_that_does_not_read_is_told_how_much_it_missed(
     new_server: NewServer,
 ) -> None:

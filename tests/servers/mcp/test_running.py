@@ -2,15 +2,19 @@
 
 import asyncio
 import fcntl
+import math
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from skillpouch import tool
 from skillpouch.servers.mcp import McpLimits, McpServer
+from skillpouch.servers.mcp.calls import GrowingNumbers
 from skillpouch.tools import Tool
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, PATIENCE_SECONDS, Era, listening
@@ -43,6 +47,58 @@ async def test_what_a_tool_prints_is_progress(new_manager: NewManager, era: Era)
 
     assert all(message is not None and message.startswith("step ") for _, message in heard)
     assert [progress for progress, _ in heard] == sorted({progress for progress, _ in heard})
+
+
+REPORTS = """
+import json, os, pathlib, time
+
+def report(**said):
+    with open(os.environ["SKILLPOUCH_PROGRESS"], "a") as file:
+        print(json.dumps(said), file=file)
+
+if __name__ == "__main__":
+    report(done=1, total=4, message="one")
+    while not pathlib.Path("go").exists():
+        time.sleep(0.02)
+    report(done=3)
+    while not pathlib.Path("go on").exists():
+        time.sleep(0.02)
+"""
+
+
+@pytest.mark.usefixtures("writes_directly")
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_a_tool_reports_is_progress_of_its_total(
+    new_manager: NewManager, workspace: Path, tmp_path: Path, era: Era
+) -> None:
+    (tmp_path / "skills/demo/scripts/reports.py").write_text(REPORTS)
+    heard: list[tuple[float, float | None, str | None]] = []
+
+    async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        heard.append((progress, total, message))
+        (workspace / ("go" if len(heard) == 1 else "go on")).touch()
+
+    async with listening(McpServer(new_manager())) as url, Client(url, mode=era) as client:
+        result = await client.call_tool("demo__reports", {}, progress_callback=on_progress)
+
+    assert not result.is_error, text_of(result)
+    assert heard == [(1.0, 4.0, "one"), (3.0, 4.0, "one")]
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e12), st.none() | st.floats(0, 1e12)), max_size=60))
+def test_numbers_for_a_client_always_grow_and_keep_their_ratio(
+    steps: list[tuple[float, float | None]],
+) -> None:
+    numbers, sent = GrowingNumbers(), -1.0
+
+    for done, total in steps:
+        progress, shown = numbers.next(done, total)
+
+        assert sent < progress < math.inf
+        assert shown is None or shown < math.inf
+        if shown and total:
+            assert math.isclose(progress / shown, done / total, rel_tol=1e-6, abs_tol=1e-6)
+        sent = progress
 
 
 @pytest.mark.usefixtures("writes_directly")

@@ -40,6 +40,7 @@ RIGHTS = {
     "device": DEVICE,
     "terminal": TERMINAL,
     "driver": DEVICE | IOCTL_DEV,
+    "pipe": WRITE_FILE,
 }
 
 

@@ -1,15 +1,20 @@
 """A LangChain tool: its schema, the errors it raises, and how a call of it runs."""
 
 import base64
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any, Literal
 
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import StructuredTool, ToolException
 from pydantic import BaseModel, Field
 
+from skillpouch.calls import watcher
 from skillpouch.errors import SkillpouchError
 from skillpouch.integrations.model_results import failure_of, failure_text, refusal_text, storable
-from skillpouch.results import ToolResult
+from skillpouch.results import Progress, ToolResult
 
 
 def refusal(error: SkillpouchError) -> ToolException:
@@ -46,6 +51,29 @@ def _both(kind: type[SkillpouchError]) -> Any:
     return type(kind.__name__, (kind, ToolException), names)
 
 
+@contextmanager
+def streamed_steps(name: str, call_id: str | None) -> Iterator[None]:
+    """Pass what scripts report to the custom stream of the graph that calls a tool, if any does."""
+    # Not imported: a graph runs only where somebody has loaded it.
+    config = sys.modules.get("langgraph.config")
+    try:
+        write = None if config is None else config.get_stream_writer()
+    except RuntimeError:  # no graph calls it
+        write = None
+    if write is None:
+        yield
+        return
+
+    def tell(progress: Progress) -> None:
+        write({"type": "tool_progress", "tool": name, "call_id": call_id, **asdict(progress)})
+
+    token = watcher.set(tell)
+    try:
+        yield
+    finally:
+        watcher.reset(token)
+
+
 class SkillpouchTool(StructuredTool):
     """A tool whose `func` and `coroutine` take whatever the caller gave and return a ToolResult.
 
@@ -75,7 +103,8 @@ class SkillpouchTool(StructuredTool):
     ) -> tuple[Any, ToolResult | None]:
         assert self.func is not None
         try:
-            result = self.func(given)
+            with streamed_steps(self.name, tool_call_id):
+                result = self.func(given)
         except SkillpouchError as error:
             return self._failed(refusal(error), tool_call_id)
         return self.answer(result, tool_call_id)
@@ -85,7 +114,8 @@ class SkillpouchTool(StructuredTool):
     ) -> tuple[Any, ToolResult | None]:
         assert self.coroutine is not None
         try:
-            result = await self.coroutine(given)
+            with streamed_steps(self.name, tool_call_id):
+                result = await self.coroutine(given)
         except SkillpouchError as error:
             return self._failed(refusal(error), tool_call_id)
         return self.answer(result, tool_call_id)

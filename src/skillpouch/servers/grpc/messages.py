@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 from skillpouch.builtins.kept_calls import KeptChanges
 from skillpouch.discovery.text_skills.folders import path_in_text
 from skillpouch.limits import Writes
-from skillpouch.policy.policy import Deadline
+from skillpouch.policy.limit_rules import Deadline
 from skillpouch.problems import Problem
 from skillpouch.results import FileChange, ToolResult
 from skillpouch.servers.grpc.statuses import MessageError

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import grpc
 
-from skillpouch.calls import OnOutput
 from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
 from skillpouch.problems import Problem
+from skillpouch.results import Progress
 from skillpouch.servers.addresses import Address
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.faults import fault_of
@@ -56,8 +56,14 @@ class Output:
         self._chunks: deque[OutputChunk] = deque()
         self._bytes = 0
         self._dropped = 0
+        self._step: Progress | None = None
         self._news = asyncio.Event()
         self._closed = False
+
+    def stepped(self, progress: Progress) -> None:
+        """Take what the tool reports; one that is not sent yet is replaced."""
+        self._step = progress
+        self._news.set()
 
     def heard(self, stream: Literal["stdout", "stderr"], data: bytes) -> None:
         """Take a piece of output; never waits."""
@@ -70,11 +76,14 @@ class Output:
         self._closed = True
         self._news.set()
 
-    async def next(self) -> OutputChunk | None:
-        """Return the next chunk; None when there are no more."""
-        while not self._chunks and not self._closed:
+    async def next(self) -> OutputChunk | Progress | None:
+        """Return the next chunk or report; None when there are no more."""
+        while not self._chunks and self._step is None and not self._closed:
             self._news.clear()
             await self._news.wait()
+        if self._step is not None:
+            step, self._step = self._step, None
+            return step
         if self._chunks:
             chunk = self._chunks.popleft()
             self._bytes -= len(chunk.data)
@@ -348,7 +357,7 @@ class Service:
         output = Output(self._most_unread_bytes)
         writing = asyncio.create_task(_write(output, context))
         try:
-            result = await self._call(request, context, output.heard)
+            result = await self._call(request, context, output)
             output.close()
             await writing
         finally:
@@ -434,14 +443,15 @@ class Service:
         return pb.UndoCallsResponse(result=result_message(result))
 
     async def _call(
-        self, request: CallRequest, context: Context, on_output: OnOutput | None
+        self, request: CallRequest, context: Context, output: Output | None
     ) -> "ToolResult":
         timeout = timeout_of(request.timeout_seconds, context.time_remaining())
         arguments = arguments_of(request.args_json)
         options: dict[str, Any] = {
             "stdin": request.stdin if request.HasField("stdin") else None,
             "timeout": timeout,
-            "on_output": on_output,
+            "on_output": output and output.heard,
+            "on_step": output and output.stepped,
             "writes": writes_of(request.writes),
         }
 
@@ -479,5 +489,9 @@ def _named(request: pb.DiffCallRequest | pb.ApplyCallRequest | pb.DiscardCallReq
 
 
 async def _write(output: Output, context: Context) -> None:
-    while (chunk := await output.next()) is not None:
-        await context.write(pb.StreamToolResponse(output=chunk))
+    while (news := await output.next()) is not None:
+        if isinstance(news, Progress):
+            step = pb.Progress(done=news.done, total=news.total, message=news.message)
+            await context.write(pb.StreamToolResponse(progress=step))
+        else:
+            await context.write(pb.StreamToolResponse(output=news))

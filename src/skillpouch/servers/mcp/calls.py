@@ -2,6 +2,7 @@
 
 import asyncio
 import codecs
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
@@ -12,7 +13,7 @@ from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS, CallToolRequestParams, CallToolResult
 
 from skillpouch.errors import SkillpouchError, UnknownToolError
-from skillpouch.results import ToolResult
+from skillpouch.results import Progress, ToolResult
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.faults import fault_of
 from skillpouch.servers.lifecycle import run_to_its_end
@@ -29,14 +30,48 @@ _PAUSE_SECONDS = 0.1
 _LONGEST_LINE = 500
 
 
-class ProgressReports:
-    """Sends how many bytes were printed so far and the last line, while inside.
+_MOST_SCALED = 1e15  # below it, whole numbers are still exact
 
-    `heard` never waits: what comes faster than it is sent is told of by the next report.
+
+class GrowingNumbers:
+    """Numbers for a client, each larger than the last one sent, as the protocol demands it.
+
+    A tool may begin again, or report steps after its bytes were counted. Then `done` and `total`
+    are both multiplied, so that their ratio stays right.
+    """
+
+    def __init__(self) -> None:
+        self._sent = -1.0
+        self._factor = 1.0
+        self._total: float | None = None
+        self._last: tuple[float, float | None] | None = None
+
+    def next(self, done: float, total: float | None) -> tuple[float, float | None]:
+        """Return what is sent for `done` of `total`."""
+        factor, is_new = self._factor, (done, total) != self._last
+        while is_new and 0 < done * factor <= self._sent and factor < _MOST_SCALED:
+            factor *= 10
+        if done * factor > self._sent:
+            self._factor, self._sent = factor, done * factor
+            self._total = None if total is None else total * factor
+        else:
+            self._sent = math.nextafter(self._sent, math.inf)
+            self._total = None if is_new else self._total  # no ratio would be right
+        self._last = (done, total)
+        return self._sent, self._total
+
+
+class ProgressReports:
+    """Sends how far a call is and the last line, while inside.
+
+    How far that is says the tool; otherwise it is how many bytes were printed. `heard` and
+    `stepped` never wait: what comes faster than it is sent is told of by the next report.
     """
 
     def __init__(self, report: Report) -> None:
         self._report = report
+        self._numbers = GrowingNumbers()
+        self._step: Progress | None = None
         self._bytes = 0
         self._decoders = {
             stream: codecs.getincrementaldecoder("utf-8")("replace")
@@ -55,6 +90,12 @@ class ProgressReports:
             self._line = clean(said[-1])[-_LONGEST_LINE:]
         self._news.set()
 
+    def stepped(self, progress: Progress) -> None:
+        """Take what the tool reports itself."""
+        self._step = progress
+        self._line = progress.message or self._line
+        self._news.set()
+
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._send())
         return self
@@ -69,7 +110,9 @@ class ProgressReports:
         while True:
             await self._news.wait()
             self._news.clear()
-            await self._report(float(self._bytes), None, self._line or None)
+            step = self._step or Progress(float(self._bytes))
+            numbers = self._numbers.next(step.done, step.total)
+            await self._report(*numbers, self._line or None)
             await asyncio.sleep(_PAUSE_SECONDS)
 
 
@@ -123,8 +166,9 @@ class ToolCallHandler:
 
     async def _run(self, context: Context, tool: Tool, arguments: dict[str, Any]) -> ToolResult:
         async with AsyncExitStack() as stack:
-            heard = None
+            heard = stepped = None
             if progress_token_from_params(context.params) is not None:
                 progress = ProgressReports(context.session.report_progress)
-                heard = (await stack.enter_async_context(progress)).heard
-            return await run_to_its_end(self._offer.call(tool, arguments, heard))
+                await stack.enter_async_context(progress)
+                heard, stepped = progress.heard, progress.stepped
+            return await run_to_its_end(self._offer.call(tool, arguments, heard, stepped))

@@ -19,7 +19,7 @@ from mcp_types import NotificationParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skillpouch.builtins.disclosure.activation import activate
-from skillpouch.calls import OnOutput
+from skillpouch.calls import OnOutput, OnStep
 from skillpouch.executor import ToolExecutor
 from skillpouch.manager import SkillManager
 from skillpouch.results import ToolResult
@@ -77,12 +77,16 @@ class ServedTools:
         now = self.now
         return now.tools.get(name) or now.tools.get(now.ids.get(name, ""))
 
-    async def call(self, tool: Tool, arguments: Any, on_output: OnOutput | None) -> ToolResult:
+    async def call(
+        self, tool: Tool, arguments: Any, on_output: OnOutput | None, on_step: OnStep | None
+    ) -> ToolResult:
         """Run a tool through the executor, as every entry point does."""
         now = self.now
         if now.beside is not None and tool.id in now.extra:
-            return await now.beside.execute(tool.id, arguments, on_output=on_output)
-        return await self._manager.acall(tool.id, arguments, on_output=on_output)
+            beside = now.beside.execute
+            return await beside(tool.id, arguments, on_output=on_output, on_step=on_step)
+        acall = self._manager.acall
+        return await acall(tool.id, arguments, on_output=on_output, on_step=on_step)
 
     async def activate(self, skill: str, arguments: str, home: str) -> str:
         """Return what an agent is given to use a skill; `home` as `activate` takes it."""

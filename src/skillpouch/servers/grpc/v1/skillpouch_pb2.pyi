@@ -192,12 +192,24 @@ class StreamToolRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., call_id: _Optional[str] = ..., writes: _Optional[str] = ...) -> None: ...
 
 class StreamToolResponse(_message.Message):
-    __slots__ = ("output", "result")
+    __slots__ = ("output", "result", "progress")
     OUTPUT_FIELD_NUMBER: _ClassVar[int]
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
     output: OutputChunk
     result: ToolResult
-    def __init__(self, output: _Optional[_Union[OutputChunk, _Mapping]] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+    progress: Progress
+    def __init__(self, output: _Optional[_Union[OutputChunk, _Mapping]] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ...) -> None: ...
+
+class Progress(_message.Message):
+    __slots__ = ("done", "total", "message")
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    TOTAL_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    done: float
+    total: float
+    message: str
+    def __init__(self, done: _Optional[float] = ..., total: _Optional[float] = ..., message: _Optional[str] = ...) -> None: ...
 
 class OutputChunk(_message.Message):
     __slots__ = ("stream", "data", "dropped_bytes")

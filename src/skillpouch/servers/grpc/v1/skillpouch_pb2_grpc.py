@@ -176,7 +176,7 @@ class SkillpouchServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def StreamTool(self, request, context):
-        """What the tool prints, as it prints it; then, last, the result.
+        """What the tool prints and reports, as it does so; then, last, the result.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
