@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import click
 
 from skillpouch.arguments import arguments_from_text, call_of_line, line_arguments
-from skillpouch.cli.mcp_joining import mcp_servers_for
-from skillpouch.cli.options import DEFINE_TOOLS, EXIT_FAILED, common_options
+from skillpouch.cli.options import DEFINE_TOOLS, EXIT_FAILED, common_options, mcp_servers_for
 from skillpouch.cli.output import print_json, refusal_as_dict, result_as_dict
 from skillpouch.errors import SkillpouchError, UnknownToolError
 from skillpouch.manager import SkillManager

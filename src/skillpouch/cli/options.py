@@ -1,6 +1,7 @@
 """The options that every command has, and the exit code for each error."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,23 @@ def manager_for(roots: tuple[Path, ...], *, builtins: bool = False) -> SkillMana
     manager = SkillManager(*roots, builtins=builtins)
     manager.discover()
     return manager
+
+
+def mcp_servers_for(manager: SkillManager, text: str) -> AbstractContextManager[object]:
+    """Return the user's MCP servers to enter, if a tool of one of them is named in a text.
+
+    Starting them takes a moment, and a command that names none of their tools needs none.
+    """
+    if "mcp:" not in text and "mcp__" not in text:
+        return nullcontext()
+    from skillpouch.mcp_client import McpServers, read_user_mcp
+
+    named = [
+        entry
+        for entry in read_user_mcp()
+        if f"mcp:{entry.name}" in text or f"mcp__{entry.name}" in text
+    ]
+    return McpServers(manager, named) if named else nullcontext()
 
 
 EXIT_FAILED = 1

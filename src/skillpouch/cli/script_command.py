@@ -6,13 +6,13 @@ from pathlib import Path
 
 import click
 
-from skillpouch.cli.mcp_joining import mcp_servers_for
 from skillpouch.cli.options import (
     DEFINE_TOOLS,
     EXIT_DENIED,
     EXIT_FAILED,
     EXIT_WRONG_CALL,
     common_options,
+    mcp_servers_for,
 )
 from skillpouch.cli.output import print_json
 from skillpouch.limits import SCRIPT_SECONDS
