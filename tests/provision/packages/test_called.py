@@ -65,6 +65,26 @@ def test_a_script_that_declares_packages_is_served_warm_by_its_own_python(
 
 
 @pytest.mark.usefixtures("with_uv")
+def test_a_python_of_an_environment_that_the_script_makes_has_the_packages_too(
+    versions: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    script = (
+        '# /// script\n# dependencies = ["tinylib==1.0"]\n# ///\n'
+        "import subprocess, venv\n"
+        "venv.create('/tmp/own', with_pip=False)\n"
+        "code = 'import tinylib, sys; print(tinylib.VERSION, sys.prefix)'\n"
+        "subprocess.run(['/tmp/own/bin/python', '-c', code], check=True)\n"
+    )
+    root = write_skill(files={"scripts/which.py": script}).parent
+    manager = SkillManager(root, policy=Policy.trusting(), workspace=workspace)
+
+    result = manager.call("which")
+
+    assert versions.asked
+    assert (result.stdout, result.stderr) == ("1.0 /tmp/own\n", "")
+
+
+@pytest.mark.usefixtures("with_uv")
 def test_two_skills_with_two_versions_of_a_package_each_get_theirs(
     versions: Registry, write_skill: WriteSkill, workspace: Path
 ) -> None:

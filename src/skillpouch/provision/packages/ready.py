@@ -51,6 +51,9 @@ def environment_at(folder: Path, record: Mapping[str, Any]) -> Environment | Non
             requirements=requirements,
             python=str(python),
             programs=programs,
+            # So that a Python of another environment, which a script made and starts, has the
+            # packages, too (preforked/startup/sitecustomize.py).
+            variables=MappingProxyType({"SKILLPOUCH_PACKAGES": str(folder / VENV)}),
             visible=visible,
         )
         return found if os.access(python, os.X_OK) else None

@@ -65,6 +65,18 @@ def make_importable(root: str) -> None:
             return
 
 
+def add_packages(environment: str) -> None:
+    """Add the packages that the call was granted, after those that this Python has itself.
+
+    A script may make an environment of its own, and start the Python in it: what it would install
+    there is already here, and `pip` counts it as installed.
+    """
+    version = "python%d.%d" % sys.version_info[:2]
+    folder = os.path.join(environment, "lib", version, "site-packages")
+    if environment and folder not in sys.path and os.path.isdir(folder):
+        sys.path.append(folder)
+
+
 def start() -> None:
     """Prepare this interpreter, and run the `sitecustomize` that it would have run otherwise."""
     here = os.path.dirname(__file__)
@@ -73,6 +85,7 @@ def start() -> None:
     file = sys.argv[0] if getattr(sys, "argv", None) else ""
     # A prefork server loads modules first, and must not take any of them from the skill.
     if root and os.path.basename(file) != _BOOTSTRAP:
+        add_packages(os.environ.get("SKILLPOUCH_PACKAGES", ""))
         make_importable(root)
         package = package_of(os.path.abspath(file), root)
         if package:
