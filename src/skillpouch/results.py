@@ -130,9 +130,11 @@ class ToolResult:
     went, in milliseconds. `run_later` are paths the call made that other programs run
     unconfined, such as git hooks. `refused_hosts` are hosts that it tried to reach without a
     grant; with `refused_sockets` it tried to make a unix socket without one, with
-    `refused_network` to look up a name. `notes` are what Skillpouch added at the end of `content`,
-    a line each. `http` is set when a web service answered. If `files_complete` is false, the
-    workspace has too many files to compare all of them: others may have changed, and one that is
+    `refused_network` to look up a name. With `found_nobody` it connected to 127.0.0.1, which is
+    its own, where nobody listened; with `left_in_home` it left hidden files in its HOME, which was
+    its own, too. `notes` are what Skillpouch added at the end of `content`, a line each. `http` is
+    set when a web service answered. If `files_complete` is false, the workspace has too many files
+    to compare all of them: others may have changed, and one that is
     reported as modified may be new.
     `writes` tells how the call wrote: "direct", "undoable" or "staged". Unless it was direct,
     `changes` are exactly what it did, and `call_id` is what `undo`, `apply`, `discard` and `diff`
@@ -162,6 +164,8 @@ class ToolResult:
     refused_hosts: tuple[str, ...] = ()
     refused_sockets: bool = False
     refused_network: bool = False
+    found_nobody: bool = False
+    left_in_home: bool = False
     notes: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     timeout_seconds: float | None = None

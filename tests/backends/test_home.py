@@ -115,8 +115,8 @@ def test_a_script_that_writes_into_its_home_is_told_that_it_is_gone(
         "print('3 files found')\n",
         "print('No results found')\n",
         "# Uses ~/.lamp/x.\nprint('No results found')\n",
-        "from pathlib import Path\nPath.home() / '.lamp'\nprint('found it')\n",
-        "from pathlib import Path\nPath.home() / '.lamp'\nprint('lamp: command not found')\n",
+        "from pathlib import Path\nPath.home() / '.torch'\nprint('found it')\n",
+        "from pathlib import Path\nPath.home() / '.torch'\nprint('lamp: command not found')\n",
         # What is never proposed: keys, settings of tools, folders of many programs.
         "from pathlib import Path\nPath.home() / '.ssh' / 'id_rsa'\nprint('No key found')\n",
         "PATHS = ['~/.pypirc', '~/.config', '~/.local/share', '~/.aws/x']\nprint('No key found')\n",
@@ -129,3 +129,28 @@ def test_a_script_that_misses_nothing_of_its_home_has_no_note(
     skills = write_skill(files={"scripts/x.py": script}).parent
 
     assert SkillManager(skills, workspace=tmp_path / "workspace").call("demo.x").notes == ()
+
+
+SILENT = {
+    # It finds nothing in a folder that the user has, and does not say so.
+    "from pathlib import Path\nprint(len(list((Path.home() / '.lamp').glob('*'))))\n": "read",
+    # It keeps something where it is lost.
+    "import os\nfolder = os.path.expanduser('~/.torch')\nos.mkdir(folder)\nprint('Added')\n": (
+        "write"
+    ),
+}
+
+
+@pytest.mark.parametrize("script", SILENT)
+def test_a_script_that_does_not_say_what_it_missed_or_lost_in_its_home_is_told_the_grant(
+    script: str, home: Path, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    skills = write_skill(files={"scripts/x.py": script}).parent
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False)
+
+    result = manager.call("demo.x")
+
+    path = home / (".lamp" if SILENT[script] == "read" else ".torch")
+    assert result.outcome == "ok"
+    assert f"`skillpouch trust demo --{SILENT[script]} {path} --root {skills}`" in result.notes[0]
+    assert result.left_in_home == (SILENT[script] == "write")

@@ -507,6 +507,40 @@ def test_a_script_that_goes_on_without_a_server_is_told_that_loopback_is_its_own
     assert "note: 127.0.0.1 is its own: it reaches no server of this machine" in result.content
 
 
+ASKS_A_SERVER = """
+import socket, sys
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[1]))).close()
+except OSError:
+    print("UNREACHABLE")  # http://localhost:11434
+"""
+SERVES_ITSELF = """
+import socket
+try:
+    socket.create_connection(("127.0.0.1", 8123))
+except OSError:
+    listener = socket.create_server(("127.0.0.1", 8123))
+    socket.create_connection(("127.0.0.1", 8123)).close()
+    print("served")
+"""
+
+
+def test_a_script_that_hides_that_it_found_no_server_is_told_the_grant(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    files = {"scripts/x.py": ASKS_A_SERVER, "scripts/y.py": SERVES_ITSELF}
+    manager = SkillManager(write_skill(files=files).parent, workspace=workspace, cache=False)
+
+    asked = manager.call("demo.x", {"args": ["11434"]})
+    served = manager.call("demo.y")
+
+    command = f"skillpouch trust demo --host localhost:11434 --root {manager.roots[0]}"
+    assert (asked.outcome, asked.stdout, asked.found_nobody) == ("ok", "UNREACHABLE\n", True)
+    told = "note: 127.0.0.1 is its own: it reaches no server of this machine"
+    assert asked.notes == (f"{told}; the user can grant one: `{command}`",)
+    assert (served.stdout, served.found_nobody, served.notes) == ("served\n", False, ())
+
+
 def test_the_word_for_looking_up_a_name_is_no_failure_to_do_so(
     write_skill: WriteSkill, workspace: Path
 ) -> None:

@@ -13,12 +13,15 @@ from skillpouch.environment import SYSTEM_PATH
 from skillpouch.execution.command import Ended
 from skillpouch.execution.confinement import NOTHING
 from skillpouch.execution.streams import save_output
+from skillpouch.execution.zygote import wire
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from skillpouch.limits import size_text
 from skillpouch.results import Captured, ToolResult
+from skillpouch.runtime.memoize import memoize_by_id
 from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
 from skillpouch.tools import Tool
+from skillpouch.trust.requested import paths_in_home
 from skillpouch.workspace.workspace import Before, changed_files
 
 # How programs report that a file, a folder or the network was not accessible.
@@ -93,8 +96,10 @@ def result_of(call: ToolCall, ended: Ended, *, before: Before | None) -> ToolRes
         files=files,
         files_complete=complete,
         refused_hosts=ended.refused_hosts,
-        refused_sockets=ended.refused_sockets,
-        refused_network=ended.refused_network,
+        refused_sockets=bool(ended.traces & wire.TRIED_SOCKETS),
+        refused_network=bool(ended.traces & wire.TRIED_NETWORK),
+        found_nobody=bool(ended.traces & wire.FOUND_NOBODY),
+        left_in_home=bool(ended.traces & wire.LEFT_HOME),
         timeout_seconds=call.limits.timeout_seconds,
     )
 
@@ -287,8 +292,17 @@ def may_lack(result: ToolResult, tool: Tool) -> bool:
     """Tell whether a program that ended well may have gone on without what it was refused."""
     if result.refused_hosts or result.refused_sockets or result.refused_network:
         return True
+    if result.found_nobody or result.left_in_home:
+        return True
     if not result.protections:
         return False
+    if _uses_home(tool):
+        return True
     said = (result.stdout, result.stderr)
     parts = (*_LACKING, *tool.variables)
     return any(part in text for text in said for part in parts)
+
+
+@memoize_by_id
+def _uses_home(tool: Tool) -> bool:
+    return bool(paths_in_home(tool))

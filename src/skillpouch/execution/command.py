@@ -111,8 +111,7 @@ class Ended:
     "timeout", "output_limit", "memory_limit" or "zygote_lost". `warm`: a process that was already
     running served it; if that was possible but did not happen, `cold_because` says why.
     `refused_hosts` are hosts that it requested from its proxy without a grant, written as they
-    would have to be granted; `refused_sockets`: it tried to make a unix socket without one;
-    `refused_network`: it tried to look up a name without any.
+    would have to be granted; `traces` are other things that it tried without one, or left behind.
     """
 
     outcome: Outcome
@@ -128,8 +127,7 @@ class Ended:
     warm: bool = False
     cold_because: str = ""
     refused_hosts: tuple[str, ...] = ()
-    refused_sockets: bool = False
-    refused_network: bool = False
+    traces: int = 0  # TRIED_SOCKETS, TRIED_NETWORK, LEFT_HOME, FOUND_NOBODY of `wire`
     laps: tuple[tuple[str, float], ...] = ()  # the steps of the duration, each with its seconds
 
 

@@ -417,8 +417,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
         warm=ran.warm,
         cold_because=spent.cold_because,
         refused_hosts=ran.refused,
-        refused_sockets=finished is not None and finished.tried_sockets,
-        refused_network=finished is not None and finished.tried_network,
+        traces=finished.traces if finished is not None else 0,
         laps=spent.laps,
     )
 

@@ -21,8 +21,7 @@ class Finished:
     system_seconds: float
     peak_memory_bytes: int
     reusable: bool
-    tried_sockets: bool = False  # a unix socket, without a grant
-    tried_network: bool = False  # to look up a name, without a grant
+    traces: int = 0  # of what it tried without a grant, and of what it left: see `wire.TRACES`
     ended_at: float = 0.0  # on the monotonic clock of the machine; 0 if not reported
 
     @property
@@ -104,8 +103,7 @@ def _from_numbers(kind: bytes, numbers: list[int]) -> Reply | Ready:
         system_seconds=system / 1e6,
         peak_memory_bytes=peak_kib * 1024,
         reusable=bool(state & 1),
-        tried_sockets=bool(state & wire.TRIED_SOCKETS),
-        tried_network=bool(state & wire.TRIED_NETWORK),
+        traces=state & wire.TRACES,
         ended_at=ended_us[0] / 1e6 if ended_us else 0.0,
     )
 

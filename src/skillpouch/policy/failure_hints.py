@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 
 from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment, home_directory
@@ -50,6 +51,7 @@ _NO_MEMORY = re.compile(
 )
 # In a network with nothing but loopback, only loopback can refuse a connection.
 _NOBODY_THERE = ("ECONNREFUSED", "onnection refused")
+_LOCAL = re.compile(r"\b(?:localhost|127\.0\.0\.1):(\d{2,5})\b")
 _LONGEST_SEARCHED = 20_000  # characters at the end of each stream
 _OURS = "skillpouch trust"
 _NOT_OURS = (
@@ -76,6 +78,7 @@ _FINDS_NOTHING = re.compile(
     r"(?:\b(?:no|not|cannot|missing)\b[^\n]{0,80}\b(?:found|exist|such)|doesn't exist)",
     re.IGNORECASE | re.MULTILINE,
 )
+_LOST_HOME = "note: its HOME is a folder of its own, which is gone now: what it wrote there is lost"
 _IN_ETC = re.compile(r"/etc/[\w./+@-]*\w")
 
 
@@ -90,7 +93,7 @@ def with_notes(
     notes = _refused(result, call, roots)
     if result.outcome in ("ok", "failed") or result.refused_network:
         notes = notes or _network(result, call, permit, roots)
-    notes += _own_loopback(result, permit)
+    notes += _own_loopback(result, call, permit, roots)
     notes += _local_sockets(result, call, permit, roots)
     if result.outcome != "ok":
         notes += _memory(result, call, permit, roots)
@@ -254,13 +257,23 @@ def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[
     return [f"{had}; only the user can raise it: {rule} in policy.toml"]
 
 
-def _own_loopback(result: ToolResult, permit: Permit) -> list[str]:
+def _own_loopback(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
     """Explain that 127.0.0.1 is the call's own, if it found nobody there."""
     is_own = "loopback" in result.protections.get("profiles", "").split("+")
-    if not is_own or permit.access.hosts or not _says(_last_words(result), _NOBODY_THERE):
+    is_alone = result.found_nobody or _says(_last_words(result), _NOBODY_THERE)
+    if not is_own or permit.access.hosts or not is_alone:
         return []
     said = "note: 127.0.0.1 is its own: it reaches no server of this machine"
-    return [f"{said} unless one is granted by name and port"]
+    texts = sources_of(call.tool.home).values() if call.tool.home else ()
+    named = (_LOCAL.search(text) for text in (json.dumps(call.arguments, default=str), *texts))
+    host = next((f"localhost:{found[1]}" for found in named if found), "")
+    if not host:
+        return [f"{said} unless one is granted by name and port"]
+    needs = [Need(kind="host", value=host), *_as_command(call)]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    return [f"{said}; the user can grant one: `{command}`"]
 
 
 def _runs_here(call: ToolCall) -> bool:
@@ -277,23 +290,34 @@ def _last_words(result: ToolResult) -> str:
 
 def _home(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
     """Say that its HOME is its own, if it found nothing there, or names what it wrote there."""
-    said, own = _last_words(result), base_environment()["HOME"]
+    said, own, user = _last_words(result), base_environment()["HOME"], home_directory()
     finds_nothing = _FINDS_NOTHING.search(said) is not None
-    if call.is_unconfined or not (finds_nothing or f"{own}/." in said):
+    is_left = result.left_in_home and not finds_nothing
+    if call.is_unconfined or user is None:
         return []
-    user, access = home_directory(), permit.access
+    access = permit.access
     given = [*map(str, access.readable), *map(str, access.writable)]
-    paths = [path for path in paths_in_home(call.tool) if f"{own}/{path}" in said or finds_nothing]
+    paths = [
+        path
+        for path in paths_in_home(call.tool)
+        if finds_nothing or is_left or f"{own}/{path}" in said or _is_there(user / path)
+    ]
     lacked = [path for path in paths if not any(covers_path(g, f"{user}/{path}") for g in given)]
-    if not lacked or user is None:
-        return []
-    # What it names there is not missing, so it has just been made.
-    kind: NeedKind = "read" if finds_nothing else "write"
+    if not lacked:
+        is_lost = is_left and f"{own}/." in said
+        return [_LOST_HOME] if is_lost else []
+    # What it names or left there is not missing, so it has just been made.
+    kind: NeedKind = "write" if is_left or f"{own}/{lacked[0]}" in said else "read"
     needs = [Need(kind=kind, value=f"{user}/{path}") for path in lacked[:_MOST_PATHS]]
     command = trust_command(call.tool.skill, needs, roots=roots)
     named = ", ".join(f"~/{path}" for path in lacked[:_MOST_PATHS])
     reason = f"its code uses {named}, and its HOME is a folder of its own, which is gone now"
     return [f"note: {reason}; the user can grant those that exist in yours: `{command}`"]
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether a path of the user's home exists, and is more than a cache."""
+    return ".cache" not in path.parts and path.exists()
 
 
 def _typescript(

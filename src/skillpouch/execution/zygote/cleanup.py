@@ -8,7 +8,7 @@ import os
 import stat
 import time
 
-from skillpouch.execution.zygote import kernel, namespaces
+from skillpouch.execution.zygote import kernel, namespaces, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +68,12 @@ class _OwnFolder:
         self._known = (status.st_ctime_ns, status.st_atime_ns) if is_settled else None
         return True
 
+    def traces(self) -> int:
+        """Tell whether the call left hidden files in it, if it is its HOME."""
+        is_home = self._path == namespaces.HOME
+        hidden = is_home and any(name.startswith(".") for name in os.listdir(self._path))
+        return wire.LEFT_HOME if hidden else 0
+
 
 class OwnLoopback:
     """The loopback interface of this sandbox, to be made before its first call.
@@ -85,6 +91,17 @@ class OwnLoopback:
 
     def is_as_it_was(self) -> bool:
         return self._now() == self._at_start
+
+    def traces(self) -> int:
+        """Tell whether connections failed and none was accepted, by the counters of TCP, from zero.
+
+        Who waits for a server of its own finds nobody at first, and somebody then.
+        """
+        with open("/proc/self/net/snmp", "rb") as file:
+            lines = [line.split() for line in file if line.startswith(b"Tcp:")]
+        figures = dict(zip(*lines, strict=True))
+        failed, accepted = (int(figures[name]) for name in (b"AttemptFails", b"PassiveOpens"))
+        return wire.FOUND_NOBODY if failed and not accepted else 0
 
     def _now(self) -> tuple[bytes, bytes]:
         # The first line counts the sockets of this network, the others partly all of the machine.
@@ -111,6 +128,16 @@ class OwnFolders:
         except OSError:
             return False  # the call may have made it unreadable
 
+    def traces(self) -> int:
+        """Return what a call left that its caller should know of, if it left anything."""
+        found = 0
+        for part in self._parts:
+            try:
+                found |= 0 if part.is_as_it_was() else part.traces()
+            except (OSError, ValueError, KeyError):
+                continue  # it made it unreadable
+        return found
+
     def remove(self) -> None:
         """Nothing to do: the mounts go with the last process of their namespace."""
 
@@ -129,6 +156,10 @@ class SharedFolder:
             return not os.listxattr(self._path)
         except OSError:
             return False
+
+    def traces(self) -> int:
+        """Nothing is known: it was emptied."""
+        return 0
 
     def remove(self) -> None:
         remove_folder(self._path)

@@ -20,6 +20,7 @@ _MASKED = ("acpi", "kcore", "keys", "kmsg", "sched_debug", "sysrq-trigger", "tim
 # pid_max must be larger. So when ids start at 300, a pid_max of 300 + N allows N processes.
 _RESERVED_PIDS = 300
 TEMPORARY = ("/tmp", "/dev/shm")  # noqa: S108 - mount points, not files
+HOME = "/tmp"  # noqa: S108 - of every call, as `base_environment` in the host says
 _PTS = "/dev/pts"
 # At most 64 terminals: all instances together may have 4096 (/proc/sys/kernel/pty/max).
 _TERMINALS: dict[str, str | None] = {"mode": "620", "ptmxmode": "666", "max": "64"}

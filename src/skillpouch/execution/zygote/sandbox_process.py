@@ -129,7 +129,8 @@ class WarmSandboxProcess:
         # its call before the host knows.
         clean = clean and numbers[0] >= 0 and not self._handed.tried
         now = time.monotonic_ns() // 1000  # measured here, because a busy host reads it later
-        self._say(wire.ENDED, [self._call, *numbers, int(clean) | self._handed.tried, now])
+        traces = self._handed.tried | (0 if clean else self._leftovers.traces())
+        self._say(wire.ENDED, [self._call, *numbers, int(clean) | traces, now])
         self._call += 1
         return clean and self._ask_for_next()
 
@@ -249,7 +250,7 @@ class SandboxProcess:
         clean = self._is_as_new() and not self._handed.tried
         status, usage = ended
         microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
-        state = int(clean) | self._handed.tried
+        state = int(clean) | self._handed.tried | (0 if clean else self._leftovers.traces())
         figures = (call, status, *microseconds, usage.ru_maxrss, state)
         self._answer(wire.ENDED + b" %d %d %d %d %d %d" % figures)
         return clean

@@ -26,8 +26,10 @@ LAYER = b"D"
 READY, FAILED, ENDED, NOT_STARTED, INELIGIBLE, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
 
 # Added to whether a sandbox is as new: what the call tried without a grant, a unix socket or a look
-# at the names of the network.
-TRIED_SOCKETS, TRIED_NETWORK = 2, 4
+# at the names of the network; and what it left: hidden files in its HOME, which goes with it, and a
+# connection of its own loopback that nobody accepted.
+TRIED_SOCKETS, TRIED_NETWORK, LEFT_HOME, FOUND_NOBODY = 2, 4, 8, 16
+TRACES = TRIED_SOCKETS | TRIED_NETWORK | LEFT_HOME | FOUND_NOBODY
 
 # Prefix of a failure that is not one of confinement: a path is no longer what the host opened.
 REPLACED = "replaced: "
