@@ -1,6 +1,8 @@
 """How long a call may take: who raises that, who only lowers it, and who is told how."""
 
+import copy
 import json
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -414,6 +416,7 @@ def test_a_time_that_is_no_number_of_seconds_is_a_problem_and_counts_for_nothing
     assert "is not a number of seconds up to a day" in manager.problems[0].message
 
 
+LIMIT = UsualSeconds(900, declared=True, most=1000)
 _ANY = st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.lists(st.integers())
 
 
@@ -447,6 +450,12 @@ def test_no_grant_gives_more_than_it_says_and_no_caller_more_than_that(
     assert given_time <= max(granted or 0, 600 if declared else seconds)
     assert both.with_grant(granted) <= min(given_time, lowered)
     assert both.with_grant(granted) == min(given_time, lowered)
+
+
+@pytest.mark.parametrize("copied", [pickle.loads(pickle.dumps(LIMIT)), copy.deepcopy(LIMIT)])
+def test_a_limit_that_nobody_set_stays_one_when_it_is_copied(copied: UsualSeconds) -> None:
+    assert (copied, copied.declared, copied.most) == (900, True, 1000)
+    assert copied.needs_grant
 
 
 @pytest.mark.parametrize(

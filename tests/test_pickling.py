@@ -28,6 +28,7 @@ from skillpouch.results import (
     Conflict,
     FileChange,
     HttpAnswer,
+    Progress,
     ToolResult,
 )
 from skillpouch.sessions import SessionManager
@@ -149,6 +150,7 @@ VALUES: list[Any] = [
     *_RESULT.conflicts,
     *_RESULT.attachments,
     _RESULT.http,
+    Progress(1, 2, "m"),
     _CALL,
     Artifact(path="a", data=b"\xff"),
     ToolResponse(stdout="o", stderr="e", exit_code=0, result={"a": 1}, calls=(_CALL,), state="s"),

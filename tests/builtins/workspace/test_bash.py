@@ -278,7 +278,7 @@ _PROJECT = Project(limits=(LimitRule(values={"timeout_seconds": 1}),))
     ("limits", "policy", "timeout", "arguments"),
     [
         (Limits(timeout_seconds=1), Policy(), None, {}),
-        (None, [_SECOND], None, {}),
+        (None, Policy(limits=[_SECOND]), None, {}),
         (None, Policy().tightened_by(_PROJECT), None, {}),
         (None, Policy(), 1, {}),
         (None, Policy(), None, {"timeout": 1000}),

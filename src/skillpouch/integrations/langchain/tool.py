@@ -58,7 +58,7 @@ def streamed_steps(name: str, call_id: str | None) -> Iterator[None]:
     config = sys.modules.get("langgraph.config")
     try:
         write = None if config is None else config.get_stream_writer()
-    except RuntimeError:  # no graph calls it
+    except (RuntimeError, KeyError):  # nothing of LangChain calls it, or something but no graph
         write = None
     if write is None:
         yield
