@@ -13,6 +13,7 @@ import skillpouch
 import skillpouch.errors
 from skillpouch.builtins.kept_calls import ChangeMethods
 from skillpouch.cli import cli
+from skillpouch.jobs.job_methods import JobMethods
 
 PAGES = Path(__file__).parents[1] / "docs" / "reference"
 _HEAD = """# Command line
@@ -28,6 +29,7 @@ Results go to standard output, everything else to standard error.
 | 2 | wrong call: unknown name, invalid arguments, usage |
 | 3 | denied |
 | 4 | could not be started |
+| 124 | for `jobs wait --timeout`: it has not ended yet |
 """
 
 
@@ -94,6 +96,7 @@ _MODULES = {
     "skillpouch.builtins.workspace.context": ["WorkspaceSession"],
     "skillpouch.builtins.kept_calls": ["KeptChanges"],
     "skillpouch.results": ["FileChange", "Conflict"],
+    "skillpouch.jobs.job": ["Job", "JobOutput", "JobUpdate", "KeptQuestion"],
     "skillpouch.builtins.disclosure": ["skills_prompt"],
     "skillpouch.integrations.langchain": [
         *("create_langchain_tools", "get_skill_tools", "SkillpouchMiddleware"),
@@ -178,11 +181,11 @@ def _class(name: str, value: type) -> Iterator[str]:
 
 
 def _members(value: type) -> dict[str, Any]:
-    """Return what a class has of its own, then what it has of the class of methods above it."""
-    inherited = vars(ChangeMethods) if issubclass(value, ChangeMethods) else {}
+    """Return what a class has of its own, then what it has of the classes of methods above it."""
+    inherited = [vars(each) for each in (ChangeMethods, JobMethods) if issubclass(value, each)]
     return {
         **vars(value),
-        **{name: made for name, made in inherited.items() if name not in vars(value)},
+        **{n: made for each in inherited for n, made in each.items() if n not in vars(value)},
     }
 
 

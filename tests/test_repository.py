@@ -38,7 +38,7 @@ PAGE = [
     for name in line.split()
 ]
 
-MOST_MODULES, MOST_PACKAGES, MOST_FILES, MOST_LINES = 20, 28, 460, 500
+MOST_MODULES, MOST_PACKAGES, MOST_FILES, MOST_LINES = 20, 28, 470, 500
 # Why a file is longer than others; without a line here it is split, or something in it is deleted.
 LONG_FILES: dict[str, str] = {}
 

@@ -423,6 +423,7 @@ def test_a_skill_that_changes_while_its_job_is_queued_is_not_run(
 ) -> None:
     bounds("running = 1")
     gate = manager.start("demo.gated", "a")
+    until(lambda: ran(work) == ["a"], "the first job")
     job = manager.start("demo.mark", "b")
     script = manager.roots[0] / "demo/scripts/mark.sh"
     script.write_text(script.read_text() + "echo more >> ran\n")

@@ -1,5 +1,8 @@
 """policy.toml: what it can say, and what is said about what it cannot."""
 
+import os
+from pathlib import Path
+
 import pytest
 
 from skillpouch import Policy
@@ -17,7 +20,8 @@ from skillpouch.policy import (
     Regex,
     Rule,
 )
-from skillpouch.policy.loading import parse_project, parse_user_policy
+from skillpouch.policy.approval import ApprovalSettings, WebhookSettings
+from skillpouch.policy.loading import parse_project, parse_user_policy, read_approval_settings
 from skillpouch.policy.project import Project
 
 FULL = b"""
@@ -228,7 +232,7 @@ speed = 3
         ),
         (
             "policy-key 2: colour: is not a key here: there are mode, allowed_tools, require, "
-            "require_journal, answer_seconds, writes, rules, limits, jobs"
+            "require_journal, answer_seconds, writes, rules, limits, jobs, approvals"
         ),
     ]
 
@@ -242,7 +246,7 @@ def test_the_error_is_one_message_with_a_next_step() -> None:
     assert str(raised.value) == (
         "p.toml cannot be used: line 1: mode: is 1: use 'trusting' or 'careful' or 'strict'; "
         "line 2: x: is not a key here: there are mode, allowed_tools, require, "
-        "require_journal, answer_seconds, writes, rules, limits, jobs"
+        "require_journal, answer_seconds, writes, rules, limits, jobs, approvals"
     )
     assert raised.value.hint.startswith("correct the file, or move it away")
 
@@ -299,3 +303,91 @@ def test_what_is_no_policy_is_refused_with_its_place(data: bytes, problem: str) 
     (told,) = refused(data)
 
     assert told.startswith(problem)
+
+
+@pytest.fixture
+def own_config() -> Path:
+    """The user's folder of settings, of this test alone."""
+    return Path(os.environ["XDG_CONFIG_HOME"])
+
+
+def approvals(text: str, folder: Path) -> ApprovalSettings:
+    path = folder / "skillpouch" / "policy.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    parse_user_policy(text.encode())  # every call reads the file, and minds none of this
+    return read_approval_settings()
+
+
+def test_the_settings_of_approvals_are_read(own_config: Path) -> None:
+    assert read_approval_settings() == ApprovalSettings()
+    assert approvals('mode = "strict"\n', own_config) == ApprovalSettings(keep_days=7.0)
+
+    found = approvals(
+        "[approvals]\nkeep_days = 0.5\nanswered_by = ['webhook', 'user']\n[approvals.webhook]\n"
+        "url = 'https://hooks.example.com/a?b=c'\nsecret = 'HOOK_SECRET'\n",
+        own_config,
+    )
+
+    assert found == ApprovalSettings(
+        keep_days=0.5,
+        answered_by=("user", "webhook"),
+        webhook=WebhookSettings(url="https://hooks.example.com/a?b=c", secret="HOOK_SECRET"),
+    )
+
+
+@pytest.mark.promise("hook-3")
+@pytest.mark.parametrize(
+    "url",
+    ["http://127.0.0.1:8080/", "http://localhost/x", "https://10.0.0.1/", "https://hook.internal"],
+)
+def test_a_webhook_inside_has_to_be_meant(url: str, own_config: Path) -> None:
+    text = f"[approvals.webhook]\nurl = '{url}'\nsecret = 'HOOK'\n"
+
+    with pytest.raises(PolicyFileError, match="internal = true"):
+        parse_user_policy(text.encode())
+
+    found = approvals(f"{text}internal = true\n", own_config).webhook
+    assert found == WebhookSettings(url=url, secret="HOOK", internal=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("keep_days = 0", "must be above zero, up to 366, not 0"),
+        ("keep_days = true", "must be above zero, up to 366, not True"),
+        ("keep_days = 400", "must be above zero, up to 366, not 400"),
+        ("answered_by = ['me']", "'me' answers nothing: use some of user, caller, webhook"),
+        ("webhook = 'https://example.com'", "must be a table"),
+        ("webhook = {url = 'https://example.com'}", "name the environment variable that has it"),
+        ("webhook = {url = 'ftp://example.com', secret = 'A'}", "use an address such as"),
+        ("webhook = {url = 'https://a@example.com', secret = 'A'}", "use an address such as"),
+        ("webhook = {url = 'http://example.com', secret = 'A'}", "is not https"),
+        ("webhook = {url = 'https://example.com', secret = 'a b'}", "name the environment"),
+        ("webhooks = 1", "did you mean 'webhook'?"),
+    ],
+)
+def test_wrong_settings_of_approvals_are_told(line: str, told: str) -> None:
+    with pytest.raises(PolicyFileError) as raised:
+        parse_user_policy(f"[approvals]\n{line}\n".encode())
+
+    assert any(told in problem.message for problem in raised.value.problems)
+
+
+@pytest.mark.promise("hook-1")
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[approvals]\nkeep_days = 1\n",
+        "[approvals.webhook]\nurl = 'https://example.com'\nsecret = 'A'\n",
+        "webhook = 'https://example.com'\n",
+        "approver = 'me'\n",
+    ],
+)
+def test_a_project_cannot_say_who_is_asked_or_answers(text: str) -> None:
+    with pytest.raises(PolicyFileError) as raised:
+        parse_project(text.encode())
+
+    (problem,) = raised.value.problems
+    assert problem.code == "policy-place"
+    assert "who is asked or answers" in problem.message

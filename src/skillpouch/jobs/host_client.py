@@ -36,6 +36,7 @@ HOST = "skillpouch.servers.job_host"
 _STARTING_SECONDS = 60.0
 _POLL_SECONDS = 0.2  # for jobs that another process runs itself: it has no socket
 _MOST_TRIES = 20
+_NO_OUTPUT = 2**62  # an offset after everything
 
 
 class _LostError(Exception):
@@ -91,8 +92,9 @@ class HostClient:
         self.store = store
         self.directory = store.directory
         self._connection: _Connection | None = None
-        self._connecting = asyncio.Lock()
+        self._connecting: asyncio.Task[_Connection] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.answering: set[asyncio.Task[None]] = set()  # by the approvers of callers
         self.here: dict[str, asyncio.Task[JobState]] = {}  # jobs that this process runs itself
 
     async def start(self, job: NewJob, secrets: Mapping[str, str]) -> None:
@@ -130,6 +132,13 @@ class HostClient:
             )
             if found.is_final and not found.data:
                 return
+
+    async def changed(self, row: JobRow, *, seconds: float) -> None:
+        """Wait until a job is no longer what it was, for so long at most."""
+        seen = {"state": row.state, "offset": _NO_OUTPUT, "progress": _told(row)}
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await run_on_thread(self._changed(row.id, seen))
 
     async def _start(self, job: NewJob, secrets: Mapping[str, str]) -> None:
         told = {name: getattr(job, name) for name in _TOLD}
@@ -213,27 +222,32 @@ class HostClient:
     async def _connected(self) -> _Connection:
         loop = asyncio.get_running_loop()
         if self._loop is not loop:  # the loop thread was started anew
-            self._loop, self._connection, self._connecting = loop, None, asyncio.Lock()
-        async with self._connecting:
-            if self._connection is not None and self._connection.is_open:
-                return self._connection
-            deadline = loop.time() + _STARTING_SECONDS
-            while True:
-                line = await asyncio.to_thread(connect, self.directory)
-                if line is not None:
-                    break
-                if loop.time() > deadline:
-                    why = f"none listens after {_STARTING_SECONDS:g} s"
-                    raise JobHostError(why, hint=self._log_hint)
-                await asyncio.to_thread(self._start_host)
-            reader, writer = await asyncio.open_unix_connection(sock=line)
-            connection = _Connection(reader, writer)
-            hello = await connection.request({"op": "hello"})
-            if hello.get("protocol") != PROTOCOL:
-                why = "another version of Skillpouch runs it"
-                raise JobHostError(why, hint="end it, or wait until it is idle")
-            self._connection = connection
-            return connection
+            self._loop, self._connection, self._connecting = loop, None, None
+        if self._connection is not None and self._connection.is_open:
+            return self._connection
+        if self._connecting is None or self._connecting.done():
+            self._connecting = asyncio.ensure_future(self._connect())
+            self._connecting.add_done_callback(_look_at)
+        # Whoever is cancelled leaves a connection for the next one, not half of one.
+        return await asyncio.shield(self._connecting)
+
+    async def _connect(self) -> _Connection:
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _STARTING_SECONDS
+        while (line := await asyncio.to_thread(connect, self.directory)) is None:
+            if loop.time() > deadline:
+                why = f"none listens after {_STARTING_SECONDS:g} s"
+                raise JobHostError(why, hint=self._log_hint)
+            await asyncio.to_thread(self._start_host)
+        reader, writer = await asyncio.open_unix_connection(sock=line)
+        connection = _Connection(reader, writer)
+        hello = await connection.request({"op": "hello"})
+        if hello.get("protocol") != PROTOCOL:
+            writer.close()
+            why = "another version of Skillpouch runs it"
+            raise JobHostError(why, hint="end it, or wait until it is idle")
+        self._connection = connection
+        return connection
 
     def _start_host(self) -> None:
         log = open_log(self.directory)
@@ -255,6 +269,12 @@ class HostClient:
 
 
 _TOLD = ("id", "tool", "setup_hash", "call", "session", "owner", "retries")
+
+
+def _look_at(task: "asyncio.Task[_Connection]") -> None:
+    # Without this, asyncio reports the error of a connection for which nobody waits any more.
+    if not task.cancelled():
+        task.exception()
 
 
 def _told(row: JobRow) -> list[Any] | None:

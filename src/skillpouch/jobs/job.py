@@ -1,13 +1,13 @@
 """Job: the handle of a call that was started and left, its states, and the errors of jobs."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, get_args
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.policy.approval import Answer, Question
+from skillpouch.policy.approval import ANSWERERS, Answer, Answerer, Question
 from skillpouch.results import Progress, ToolResult
 
 if TYPE_CHECKING:
@@ -146,6 +146,18 @@ class NoSuchQuestionError(JobError):
         )
 
 
+class AmbiguousIdError(JobError):
+    """More than one id begins so."""
+
+    code = "ambiguous_id"
+
+    def __init__(self, beginning: str, found: Sequence[str]) -> None:
+        self.beginning = beginning
+        super().__init__(
+            f"more than one id begins with {beginning!r:.80}", hint=f"say more: {', '.join(found)}"
+        )
+
+
 class AlreadyAnsweredError(JobError):
     """The first answer counts."""
 
@@ -155,7 +167,10 @@ class AlreadyAnsweredError(JobError):
         self.question_id = question_id
         self.state = state
         self.by = by
-        super().__init__(f"question {question_id} is already {state}{f', by {by}' if by else ''}")
+        super().__init__(
+            f"question {question_id} is already {state}{f', by {by}' if by else ''}",
+            hint=f"the first answer counts: `skillpouch approvals show {question_id}`",
+        )
 
 
 class QuestionExpiredError(JobError):
@@ -166,7 +181,15 @@ class QuestionExpiredError(JobError):
     def __init__(self, question_id: str, state: str) -> None:
         self.question_id = question_id
         self.state = state
-        super().__init__(f"question {question_id} is {state}: an answer to it counts for nothing")
+        steps = {
+            "expired": "start the call again, which asks again",
+            "outdated": "something else would run now, or its job has ended: `skillpouch approvals`"
+            " lists what waits",
+        }
+        super().__init__(
+            f"question {question_id} is {state}: an answer to it counts for nothing",
+            hint=steps.get(state, ""),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,7 +224,9 @@ QuestionState = Literal["pending", "approved", "denied", "expired", "outdated"]
 class KeptQuestion:
     """A question that waits for an answer, or had one; `until` is when it expires.
 
-    With `after_run`, the call has run, and the question is whether its changes may arrive.
+    With `after_run`, some of the call has run: the question is whether its changes may arrive, or
+    a call that a script of tools makes. `who` may answer it; `webhook` is what became of sending
+    it, "" without a webhook.
     """
 
     id: str
@@ -214,6 +239,8 @@ class KeptQuestion:
     reason: str = ""
     answer: Answer | None = None
     after_run: bool = False
+    who: tuple[Answerer, ...] = ANSWERERS
+    webhook: str = ""
 
 
 def time_of(nanoseconds: int | None) -> datetime | None:
@@ -283,6 +310,11 @@ class Job:
     def question(self) -> KeptQuestion | None:
         """What it waits for an answer to, None if it does not."""
         return self._store.questions.pending_of(self.id)
+
+    @property
+    def runs_here(self) -> bool:
+        """Whether it runs in the process that started it, and ends with it."""
+        return self._row.own
 
     def _now(self) -> "JobRow":
         if self._row.state not in FINAL:  # what has ended does not change

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from skillpouch.jobs.job import Job, JobState
+    from skillpouch.jobs.job import Job, JobState, KeptQuestion
     from skillpouch.jobs.job_runner import JobRunner
     from skillpouch.limits import Writes
+    from skillpouch.policy.approval import Answer
 
 
 class JobMethods(ABC):
@@ -103,6 +104,41 @@ class JobMethods(ABC):
         from asyncio import to_thread
 
         return await to_thread(self.jobs, state=state, session=session, owner=owner, limit=limit)
+
+    def approvals(self) -> "list[KeptQuestion]":
+        """Return the questions of this user's jobs that wait for an answer, the oldest first."""
+        from skillpouch.jobs.job_runner import user_jobs
+        from skillpouch.jobs.questions import open_questions
+
+        return open_questions(user_jobs())
+
+    async def aapprovals(self) -> "list[KeptQuestion]":
+        """Do what `approvals` does, without blocking the event loop."""
+        from asyncio import to_thread
+
+        return await to_thread(self.approvals)
+
+    def answer(self, question_id: str, answer: "bool | Answer", *, by: str = "") -> "KeptQuestion":
+        """Answer a question, and let its job go on; the first answer counts.
+
+        `by` begins with "user", "caller" or "webhook"; without it, it is the user who runs this
+        process. Raises NoSuchQuestionError, MayNotAnswerError, AlreadyAnsweredError,
+        QuestionExpiredError.
+        """
+        from skillpouch.runtime.loop_thread import run_blocking
+
+        return run_blocking(self.aanswer(question_id, answer, by=by))
+
+    async def aanswer(
+        self, question_id: str, answer: "bool | Answer", *, by: str = ""
+    ) -> "KeptQuestion":
+        """Do what `answer` does, without blocking the event loop."""
+        from skillpouch.jobs.job_runner import user_jobs
+        from skillpouch.jobs.questions import answer_and_go_on, this_user
+        from skillpouch.policy.approval import Answer
+
+        given = answer if isinstance(answer, Answer) else Answer(yes=answer)
+        return await answer_and_go_on(user_jobs(), question_id, given, by=by or this_user())
 
 
 async def end_jobs_of(session: str) -> None:

@@ -16,10 +16,12 @@ from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import error_to_json, result_to_json
 from skillpouch.jobs.output_file import OutputWriter
 from skillpouch.limits import Writes
+from skillpouch.policy.approval import Answer, Question, asking
 from skillpouch.results import Progress, ToolResult
 
 _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.5
+QUESTION_SECONDS = 1_000 * 86_400.0  # longer than any question is kept
 
 
 class JobSkillChangedError(JobError):
@@ -59,6 +61,7 @@ class JobEnding:
     state: JobState
     result: str | None = None
     error: str | None = None
+    code: str = ""  # of the error
 
 
 # The job that this code runs for: the approver keeps its question with it.
@@ -129,7 +132,7 @@ async def run_call(
             writes=call.writes,  # type: ignore[arg-type]  # checked when the job was started
         )
     except SkillpouchError as error:
-        return JobEnding(state="failed", error=error_to_json(error))
+        return JobEnding(state="failed", error=error_to_json(error), code=error.code)
     except asyncio.CancelledError:
         return JobEnding(state="cancelled")
     except Exception as error:  # noqa: BLE001 - a job must end, whatever its tool raises
@@ -143,19 +146,32 @@ async def run_call(
     return JobEnding(state=state, result=result_to_json(result))
 
 
+class Asking(Protocol):
+    """Who is asked about the calls of a job, and looks for answers now and then."""
+
+    async def __call__(self, question: Question, /) -> Answer: ...
+    async def look(self) -> None: ...
+
+
 async def run_here(
-    store: JobStore, process: int, job_id: str, executor: Executing, call: JobCall
+    store: JobStore,
+    process: int,
+    job_id: str,
+    executor: Executing,
+    call: JobCall,
+    approver: Asking,
 ) -> JobState:
     """Run a job in this process, with a row like any other; it ends with the process."""
     output = OutputWriter(store.output_path(job_id))
-    with as_job(job_id):
+    with as_job(job_id), asking(approver, seconds=QUESTION_SECONDS):
         running = asyncio.ensure_future(
             run_call(executor, call, output, ProgressRow(store, job_id))
         )
     try:
         while not running.done():
             await asyncio.wait([running], timeout=_LOOK_SECONDS)
-            # Another process may want its end: it has no other way to say so.
+            # Another process may want its end, or has answered: it has no other way to say so.
+            await approver.look()
             if not running.done() and (await asyncio.to_thread(store.get, job_id)).cancelling:
                 running.cancel()
     except asyncio.CancelledError:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
+from secrets import token_hex
 from typing import Any, Protocol
+from weakref import WeakKeyDictionary
 
 from skillpouch.calls import ToolCall
 from skillpouch.controls import Controls
@@ -25,6 +27,8 @@ from skillpouch.jobs.job_spec import (
     where_it_is,
 )
 from skillpouch.jobs.job_store import JobStore, NewJob, new_job_id
+from skillpouch.jobs.questions import KeptApprover, ThisProcess, begin_answering
+from skillpouch.policy.approval import approver_here
 from skillpouch.policy.authorize import Authorizer
 from skillpouch.registry.registry import ToolOverlay
 from skillpouch.results import Stopwatch
@@ -61,6 +65,14 @@ def user_jobs() -> JobStore:
     """Return the jobs of this user: one store for the process."""
     state = state_directory()
     return _store_in(state and state / "jobs")
+
+
+_callers: WeakKeyDictionary["InForce", str] = WeakKeyDictionary()
+
+
+def _caller_of(in_force: "InForce") -> str:
+    """Return a name for an executor: without sessions, an approval may last for its jobs."""
+    return _callers.setdefault(in_force, token_hex(8))
 
 
 class JobRunner:
@@ -107,6 +119,9 @@ class JobRunner:
             except StaysHereError as reason:
                 _log.debug("job %s of %s runs in this process: %s", job_id, tool.id, reason)
                 await run_on_thread(self._start_here(job_id, tool, given, owner))
+            approver = approver_here() or self._controls.approver
+            if approver is not None:
+                await run_on_thread(begin_answering(self.store, job_id, approver, owner))
         finally:
             if kept is not None:
                 executor.skills.let_go(kept)
@@ -120,7 +135,13 @@ class JobRunner:
         controls = controls_document(self._controls, self._in_force.policy_document, call)
         setup = JobSetup(controls=controls, **where).to_json()
         digest, secrets = self._secrets_of(call)
-        given = replace(given, place=tool.place, digest=digest, names=tuple(secrets))
+        given = replace(
+            given,
+            place=tool.place,
+            digest=digest,
+            names=tuple(secrets),
+            caller=_caller_of(self._in_force),
+        )
         job = NewJob(
             id=job_id,
             tool=tool.id,
@@ -150,6 +171,8 @@ class JobRunner:
         session = self._controls.session or ""
         job = NewJob(id=job_id, tool=tool.id, session=session, owner=owner, process=process)
         await asyncio.to_thread(store.add, job)
-        task = asyncio.ensure_future(run_here(store, process, job_id, self._executor, call))
+        approver = KeptApprover(store, process, ThisProcess(), is_shared=False)
+        running = run_here(store, process, job_id, self._executor, call, approver)
+        task = asyncio.ensure_future(running)
         client.here[job_id] = task
         task.add_done_callback(lambda _: client.here.pop(job_id, None))

@@ -42,6 +42,7 @@ class JobCall:
     place: str = ""  # the folder of the skill
     digest: str = ""  # of its files, when the job was started
     names: tuple[str, ...] = ()  # secrets and settings that the caller looked up
+    caller: str = ""  # which executor of which process made it
 
     def to_json(self) -> str:
         """Write the call. What the owner of the machine may do at a terminal is kept."""

@@ -27,6 +27,7 @@ from skillpouch.jobs.output_file import output_size, read_output
 from skillpouch.jobs.question_store import (
     QUESTIONS,
     QuestionStore,
+    find_id,
     last_question,
     outdate_questions,
 )
@@ -213,6 +214,13 @@ class JobStore:
         rows = self._read(lambda c: c.execute(query, (*values, limit)).fetchall())
         return [Job(_row(found), self) for found in rows]
 
+    def find(self, beginning: str) -> str:
+        """Return the id of the only job whose id begins so."""
+        found = find_id(self._database, "jobs", beginning)
+        if found is None:
+            raise NoSuchJobError(beginning)
+        return found
+
     def _row(self, job_id: str) -> JobRow:
         query = f"SELECT {_COLUMNS} FROM jobs WHERE id = ?"  # noqa: S608 - our own names
         found = None
@@ -342,14 +350,13 @@ class JobStore:
 
     def _settle(self, connection: sqlite3.Connection, row: JobRow) -> None:
         asked = last_question(connection, row.id)
+        state = "lost"  # also what ran in its caller's process: what it was made of is gone
         if row.cancelling:
             state = "cancelled"
-        elif row.state == "waiting_for_approval" and asked and not asked.after_run:
+        elif not row.own and row.state == "waiting_for_approval" and asked and not asked.after_run:
             state = row.state if asked.state == "pending" else "queued"
-        elif row.state == "running" and not row.own and row.attempts <= row.retries:
+        elif not row.own and row.state == "running" and row.attempts <= row.retries:
             state = "queued"
-        else:
-            state = "lost"
         ended = time.time_ns() if state in FINAL else None
         self._set("state = ?, process = NULL, ended_ns = ?", (state, ended), "id = ?", (row.id,))
         if state in FINAL:
@@ -387,7 +394,7 @@ class JobStore:
         if error is not None:
             raise error_from_json(error)
         if result is None:
-            raise JobLostError(job_id, row.tool)
+            raise JobLostError(job_id, row.tool, self.questions.why_lost(job_id))
         return result_from_json(result)
 
     def output(self, job_id: str, offset: int = 0, *, most_bytes: int = OUTPUT_BYTES) -> JobOutput:

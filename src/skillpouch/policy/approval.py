@@ -11,7 +11,7 @@ import shlex
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeVar, assert_never, get_args
+from typing import Any, Literal, NamedTuple, TypeVar, assert_never, get_args
 
 from skillpouch.needs import Need
 from skillpouch.results import FileChange
@@ -76,25 +76,66 @@ class Answer:
             raise ValueError(f"remember is {self.remember!r}: use 'once', 'session' or 'always'")
 
 
+Answerer = Literal["user", "caller", "webhook"]
+ANSWERERS: tuple[Answerer, ...] = get_args(Answerer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookSettings:
+    """Where questions are sent: an address, and the name of the secret that signs them.
+
+    `internal`: it may lie on this machine or in its networks, and may be plain http.
+    """
+
+    url: str
+    secret: str
+    internal: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalSettings:
+    """`[approvals]` of the user's policy: how long a kept question waits, and who may answer it.
+
+    The user answers from the command line, the caller by its own approver, a webhook by its reply.
+    """
+
+    keep_days: float = 7.0
+    answered_by: tuple[Answerer, ...] = ANSWERERS
+    webhook: WebhookSettings | None = None
+
+
 Reply = bool | Answer
 Approver = Callable[[Question], Reply | Awaitable[Reply]]
 
-_asked_here: contextvars.ContextVar[Approver | None] = contextvars.ContextVar(
+
+class _AskedHere(NamedTuple):
+    approver: Approver
+    seconds: float | None
+
+
+_asked_here: contextvars.ContextVar[_AskedHere | None] = contextvars.ContextVar(
     "asked_here", default=None
 )
 
 
 @contextlib.contextmanager
-def asking(approver: Approver) -> Iterator[None]:
+def asking(approver: Approver, *, seconds: float | None = None) -> Iterator[None]:
     """Let `approver` answer for calls that are made inside this block, instead of the usual one.
 
-    For a host that asks the client of one request, such as a server.
+    For a host that asks the client of one request, such as a server. With `seconds` it may take
+    that long, whatever the policy says.
     """
-    token = _asked_here.set(approver)
+    token = _asked_here.set(_AskedHere(approver, seconds))
     try:
         yield
     finally:
         _asked_here.reset(token)
+
+
+def approver_here() -> Approver | None:
+    """Return the approver of this block, None without one."""
+    here = _asked_here.get()
+    return None if here is None else here.approver
 
 
 def is_asked_here() -> bool:
@@ -111,7 +152,9 @@ async def ask(approver: Approver | None, question: Question, timeout_seconds: fl
     A plain function runs in a thread of its own, so that a prompt does not block the event loop; a
     coroutine function runs on the loop and is cancelled after the timeout.
     """
-    approver = _asked_here.get() or approver
+    here = _asked_here.get()
+    if here is not None:
+        approver, timeout_seconds = here.approver, here.seconds or timeout_seconds
     if approver is None:
         return _no("no_approver", "there is nobody to ask")
     task = asyncio.ensure_future(_reply(approver, question))

@@ -1,6 +1,7 @@
 """Loads the user's policy.toml and a project's skillpouch.toml, and makes one policy of them."""
 
 import os
+import re
 import stat
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -12,6 +13,8 @@ from skillpouch.environment import POLICY_FILE, PROJECT_FILE, config_directory
 from skillpouch.errors import PolicyFileError
 from skillpouch.limits import Layer
 from skillpouch.needs import PLAIN_KINDS, Need
+from skillpouch.net.hosts import host_of_url, leads_inside
+from skillpouch.policy.approval import ANSWERERS, ApprovalSettings, WebhookSettings
 from skillpouch.policy.change_rules import CHANGE_KEYS
 from skillpouch.policy.conditions import (
     Absent,
@@ -40,6 +43,8 @@ from skillpouch.policy.toml import FileProblems, Table, shown
 # Some forty thousand rules.
 _MOST_BYTES = 4 * 1024 * 1024
 _DAY = 86_400
+_MOST_DAYS = 366
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 _MOST_JOBS = 1_000_000
 _ELSEWHERE = {
     "grants": "grants are made by `skillpouch trust NAME`, not by a file",
@@ -85,6 +90,7 @@ def _policy(file: PolicyFile) -> Policy:
         "limits": file.limits(lower_only=False),
     }
     _job_bounds(file)
+    _approvals(file)
     top.end(_ELSEWHERE)
     return Policy(**facts)
 
@@ -103,6 +109,54 @@ def _job_bounds(file: PolicyFile) -> JobBounds:
     values = {each.name: _count(table, each.name, most=_MOST_JOBS) for each in fields(JobBounds)}
     table.end()
     return JobBounds(**{name: value for name, value in values.items() if value is not None})
+
+
+def read_approval_settings() -> ApprovalSettings:
+    """Read `[approvals]` of the user's policy; without one, return the usual settings."""
+    path = user_policy_path()
+    if path is None or not os.path.lexists(path):
+        return ApprovalSettings()
+    refuse_writable_by_others(path)
+    return parse_file(read_bytes(str(path), _MOST_BYTES), str(path), _approvals)
+
+
+def _approvals(file: PolicyFile) -> ApprovalSettings:
+    table = file.top.take_table("approvals")
+    days = table.take("keep_days")
+    is_number = isinstance(days, int | float) and not isinstance(days, bool)
+    if days is not None and not (is_number and 0 < days <= _MOST_DAYS):
+        table.wrong("keep_days", f"must be above zero, up to {_MOST_DAYS}, not {shown(days)}")
+        days = None
+    named = table.take_texts("answered_by")
+    for word in named:
+        if word not in ANSWERERS:
+            there = ", ".join(ANSWERERS)
+            table.wrong("answered_by", f"{shown(word)} answers nothing: use some of {there}")
+    has_webhook = isinstance(table.peek("webhook"), dict)
+    inner = table.take_table("webhook")
+    webhook = _webhook(inner) if has_webhook else None
+    table.end()
+    return ApprovalSettings(
+        keep_days=days or ApprovalSettings().keep_days,
+        answered_by=tuple(each for each in ANSWERERS if each in named) or ANSWERERS,
+        webhook=webhook,
+    )
+
+
+def _webhook(table: Table) -> WebhookSettings:
+    url, secret = table.take_text("url"), table.take_text("secret")
+    internal = table.take_flag("internal")
+    host = host_of_url(url)
+    if not host:
+        table.wrong("url", f"is {shown(url)}: use an address such as 'https://host/path'")
+    elif not internal and not url.lower().startswith("https:"):
+        table.wrong("url", "is not https: say `internal = true` if it is a host of your own")
+    elif not internal and leads_inside(host):
+        table.wrong("url", "is inside your network: say `internal = true` if that is meant")
+    if not _VARIABLE.fullmatch(secret):
+        table.wrong("secret", f"is {shown(secret)}: name the environment variable that has it")
+    table.end()
+    return WebhookSettings(url=url, secret=secret, internal=internal)
 
 
 def take_protections(top: Table) -> frozenset[str]:
@@ -146,10 +200,12 @@ def refuse_writable_by_others(path: Path) -> None:
 _MOST_PROJECT_BYTES = 64 * 1024
 _MOST_COUNTED = 4_096
 _YOURS = "a project cannot loosen anything: it belongs in your own policy.toml"
+_ANSWERS = "a project cannot decide who is asked or answers: it belongs in your own policy.toml"
 _GRANTS = "a project cannot grant itself anything: run `skillpouch trust NAME`"
 _NOT_FOR_PROJECTS = {
     **dict.fromkeys(("grants", "grant", "trust", "secrets", "hosts", "unconfined"), _GRANTS),
-    **dict.fromkeys(("allow", "answer_seconds", "sandbox"), _YOURS),
+    **dict.fromkeys(("allow", "answer_seconds", "sandbox", "jobs"), _YOURS),
+    **dict.fromkeys(("approvals", "webhook", "approver"), _ANSWERS),
 }
 
 

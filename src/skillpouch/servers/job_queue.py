@@ -15,6 +15,7 @@ from skillpouch.errors import PolicyFileError, SkillpouchError, UnknownToolError
 from skillpouch.executor import ToolExecutor
 from skillpouch.jobs.job import FINAL, JobLostError, JobState, JobStoreError
 from skillpouch.jobs.job_run import (
+    QUESTION_SECONDS,
     JobEnding,
     JobSkillChangedError,
     ProgressRow,
@@ -26,10 +27,11 @@ from skillpouch.jobs.job_spec import JobCall, JobSetup, controls_of
 from skillpouch.jobs.job_store import JobRow, JobStore, NewJob
 from skillpouch.jobs.kept_json import error_to_json
 from skillpouch.jobs.output_file import OutputWriter
-from skillpouch.jobs.questions import QUESTION_SECONDS, KeptApprover
+from skillpouch.jobs.questions import KeptApprover
 from skillpouch.manager import SkillManager
 from skillpouch.policy.limit_rules import JobBounds
 from skillpouch.policy.loading import read_job_bounds
+from skillpouch.trust.errors import SkillChangedError
 
 _log = logging.getLogger(__name__)
 _MOST_EXECUTORS = 32
@@ -101,16 +103,22 @@ class _Rebuilt:
         self._manager = manager
         self._seen: set[tuple[str, str]] = set()
 
-    def check(self, job_id: str, call: JobCall) -> None:
-        """Refuse a skill that is not the one for which the job was started."""
-        if self._manager is not None and (call.place, call.digest) not in self._seen:
+    def check(self, job_id: str, call: JobCall, *, was_asked: bool) -> None:
+        """Refuse a skill that is not the one for which the job was started.
+
+        If somebody `was_asked` about the job, other content is asked about again instead.
+        """
+        is_known = (call.place, call.digest) in self._seen and not was_asked
+        if self._manager is not None and not is_known:
             self._manager.discover()  # it may be newer than what was read before
         try:
             tool = self.executor.source.get(call.tool)
         except UnknownToolError:
             raise JobSkillChangedError(job_id, call.tool) from None
         moved = self._manager is not None and not _is_same(tool.place, call.place)
-        if tool.id != call.tool or moved or snapshot_of(tool.home).digest != call.digest:
+        if tool.id != call.tool or moved:
+            raise JobSkillChangedError(job_id, call.tool)
+        if not was_asked and snapshot_of(tool.home).digest != call.digest:
             raise JobSkillChangedError(job_id, call.tool)
         self._seen.add((call.place, call.digest))
 
@@ -151,6 +159,7 @@ class JobQueue:
         self._approver = KeptApprover(self._store, self._process, self)
         await self.do(partial(self._store.settle_hosts, self._process))
         await self.do(self._store.questions.expire)
+        await self._approver.send_unsent()
         self._fill_soon()
 
     @property
@@ -306,11 +315,7 @@ class JobQueue:
             rebuilt = self._executors.get(setup)
             if rebuilt is None:
                 rebuilt = await asyncio.to_thread(self._rebuilt, setup)
-            await asyncio.to_thread(rebuilt.check, row.id, call)
-            output = OutputWriter(self._store.output_path(row.id))
-            with as_job(row.id):
-                progress, tell = ProgressRow(self._store, row.id), partial(self._tell, row.id)
-                ending = await run_call(rebuilt.executor, call, output, progress, tell)
+            ending = await self._called(row, rebuilt, call)
         except SkillpouchError as error:
             return JobEnding(state="failed", error=error_to_json(error))
         except asyncio.CancelledError:
@@ -319,6 +324,21 @@ class JobQueue:
             lost = JobLostError(row.id, row.tool, "the job host was ended")
             return JobEnding(state="lost", error=error_to_json(lost))
         return ending
+
+    async def _called(self, row: JobRow, rebuilt: _Rebuilt, call: JobCall) -> JobEnding:
+        """Make a call; again, before it ran, if its skill changed while somebody was asked."""
+        assert self._approver is not None
+        was_asked = row.attempts > 0 and await self._approver.was_asked(row.id)
+        while True:
+            await asyncio.to_thread(rebuilt.check, row.id, call, was_asked=was_asked)
+            output = OutputWriter(self._store.output_path(row.id))
+            with as_job(row.id):
+                progress, tell = ProgressRow(self._store, row.id), partial(self._tell, row.id)
+                ending = await run_call(rebuilt.executor, call, output, progress, tell)
+            is_changed = ending.code == SkillChangedError.code
+            was_asked = is_changed and await self._approver.outdate(row.id)
+            if not was_asked:
+                return ending
 
     async def _finish(self, row: JobRow, ending: JobEnding) -> None:
         """Write how a job ended; on a full disk, again and again: its result must not be lost."""
@@ -410,6 +430,8 @@ class JobQueue:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        if self._approver is not None:
+            await self._approver.aclose()
         self._thread.close()
 
 
