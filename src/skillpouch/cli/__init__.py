@@ -25,6 +25,10 @@ _COMMANDS = {
     "apply": "Bring what the staged CALL changed into the workspace.",
     "discard": "Drop what the staged CALL changed.",
     "undo": "Take back what CALL changed; without CALL, the last call that did.",
+    "jobs": "List jobs, the newest first: calls that were started and left.",
+    "approvals": "List the questions that wait for an answer.",
+    "approve": "Approve the question ID, and let its job go on.",
+    "deny": "Deny the question ID: its job fails.",
     "journal": "Show the latest calls, the newest last.",
     "environments": "List the packages that were installed for skills.",
     "doctor": "Show the protections that hold on this machine, interpreters, folders.",
@@ -34,7 +38,10 @@ _COMMANDS = {
 
 
 # Commands that share a file, by the name of the file.
-_TOGETHER = dict.fromkeys(("diff", "apply", "discard", "undo", "changes"), "changes")
+_TOGETHER = {
+    **dict.fromkeys(("diff", "apply", "discard", "undo", "changes"), "changes"),
+    **dict.fromkeys(("approvals", "approve", "deny"), "approvals"),
+}
 
 
 class _LazyGroup(click.Group):

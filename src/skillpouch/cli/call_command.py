@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -28,6 +28,7 @@ from skillpouch.tools import Tool
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
+    from skillpouch.jobs.job import Job
     from skillpouch.limits import Writes
     from skillpouch.policy.approval import Question
     from skillpouch.results import Progress as Step
@@ -207,6 +208,7 @@ def _how(result: ToolResult) -> str:
 
 _MOST_NAMED = 20  # files, on standard error
 _PREVIEW = "Change nothing yet: show what the call would change, and keep it for `apply`."
+_BACKGROUND = "Start it and leave: print the id of a job, which goes on. See `skillpouch jobs`."
 _TIMEOUT = "Time limit, instead of the tool's own: 30 seconds unless it declares another."
 
 
@@ -253,6 +255,7 @@ class _CallCommand(click.Command):
 )
 @click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS)
 @click.option("--preview", is_flag=True, help=_PREVIEW)
+@click.option("--background", is_flag=True, help=_BACKGROUND)
 @click.option("--timings", is_flag=True, help="Show where the time of the call went.")
 @common_options
 def command(  # noqa: PLR0913, PLR0917 - one parameter per option
@@ -264,6 +267,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     workspace: Path | None,
     define_tools: bool,
     preview: bool,
+    background: bool,
     timings: bool,
     roots: tuple[Path, ...],
     as_json: bool,
@@ -283,6 +287,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
             workspace=workspace,
             define_tools=define_tools,
             preview=preview,
+            background=background,
             timings=timings,
             roots=roots,
             as_json=as_json,
@@ -318,17 +323,21 @@ def _call(  # noqa: PLR0913 - one parameter per option
     workspace: Path | None,
     define_tools: bool,
     preview: bool,
+    background: bool,
     timings: bool,
     roots: tuple[Path, ...],
     as_json: bool,
 ) -> None:
+    if background and timings:
+        raise click.UsageError("give --background or --timings, not both")
     watch = CommandWatch()
     shown = progress_of(tool)
     manager = SkillManager(
         *roots,
         workspace=workspace,
         on_progress=shown,
-        approver=shown.approver,
+        # A job asks by a question that is kept: this process does not wait for an answer.
+        approver=None if background else shown.approver,
         builtins=True,
         define_tools=define_tools,
     )
@@ -338,8 +347,12 @@ def _call(  # noqa: PLR0913 - one parameter per option
         found, arguments = _tool_and_arguments(manager, tool, given, watch)
         piped = sys.stdin.buffer.read() if stdin else None
         seconds = None if timeout is None else OwnersTimeout(timeout)
+        writes: Writes | None = "staged" if preview else None
+        if background:
+            job = manager.start(found.id, arguments, piped, timeout=seconds, writes=writes)
+            _leave(job, as_json)
+            return
         with shown:
-            writes: Writes | None = "staged" if preview else None
             result = manager.call(
                 found.id, arguments, piped, timeout=seconds, on_step=shown.step, writes=writes
             )
@@ -348,12 +361,32 @@ def _call(  # noqa: PLR0913 - one parameter per option
         diff = {"diff": manager.diff(result) if result.call_id else ""} if preview else {}
         print_json(result_as_dict(result) | diff | ({"timings": dict(whole)} if whole else {}))
     else:
-        _print_text(result)
-        if preview:
-            _print_preview(manager, result)
-        click.echo(timings_as_text(result, whole) if whole else "", err=True, nl=False)
+        _print_text(manager, result, whole, preview=preview)
     if result.is_error:
         raise click.exceptions.Exit(EXIT_FAILED)
+
+
+def _print_text(
+    manager: SkillManager, result: ToolResult, timings: Timings | None, *, preview: bool
+) -> None:
+    print_result(result)
+    if preview:
+        _print_preview(manager, result)
+    click.echo(timings_as_text(result, timings) if timings else "", err=True, nl=False)
+
+
+def _leave(job: "Job", as_json: bool) -> None:
+    """Print the id of a job; one that can only run in this process is waited for."""
+    if as_json:
+        print_json({"id": job.id, "state": job.state})
+    else:
+        click.echo(job.id)
+        step = f"`skillpouch jobs wait {job.id}`"
+        click.echo(f"{job.tool} goes on without this command: {step}", err=True)
+    if job.runs_here:
+        click.echo("it is a tool of this process, which waits for it", err=True)
+        with suppress(SkillpouchError):  # `skillpouch jobs wait` tells how it ended
+            job.result()
 
 
 def _tool_and_arguments(
@@ -406,7 +439,8 @@ def _print_preview(manager: SkillManager, result: ToolResult) -> None:
     click.echo(f"staged as call {call}: {steps}", err=True)
 
 
-def _print_text(result: ToolResult) -> None:
+def print_result(result: ToolResult) -> None:
+    """Print a result: what a tool answered on standard output, the rest on standard error."""
     if result.outcome == "ok":
         click.echo(result.content_without_notes)
         if result.stderr:

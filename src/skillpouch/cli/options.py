@@ -65,7 +65,13 @@ EXIT_FAILED = 1
 EXIT_WRONG_CALL = 2
 EXIT_DENIED = 3
 EXIT_NOT_STARTED = 4
-_NOT_KEPT = ("change_store", "changes_full", "writes_unavailable")
+# By code: these classes are loaded only where changes and jobs are kept.
+_NOT_STARTED = (
+    *("change_store", "changes_full", "writes_unavailable"),
+    *("job_store", "job_host", "queue_full"),
+)
+_ENDED_BADLY = ("job_lost", "job_cancelled", "job_failed")
+_DENIED = ("may_not_answer",)
 
 
 def exit_code_of(error: SkillpouchError) -> int:
@@ -76,6 +82,8 @@ def exit_code_of(error: SkillpouchError) -> int:
         error, SandboxUnavailableError | CommandStartError | DependencyError | MissingExtraError
     ):
         return EXIT_NOT_STARTED
-    if error.code in _NOT_KEPT:  # by code: their classes are loaded only where changes are kept
+    if error.code in _NOT_STARTED:
         return EXIT_NOT_STARTED
-    return EXIT_WRONG_CALL
+    if error.code in _ENDED_BADLY:
+        return EXIT_FAILED
+    return EXIT_DENIED if error.code in _DENIED else EXIT_WRONG_CALL
