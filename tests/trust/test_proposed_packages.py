@@ -8,6 +8,7 @@ from skillpouch import SkillManager
 from skillpouch.errors import CallDeniedError
 from skillpouch.needs import Need
 from skillpouch.policy.approval import Question
+from skillpouch.trust.requested_packages import propose_packages
 from tests.conftest import WriteSkill
 
 SCRIPT = '"""Count."""\nimport json\nimport nothing_like_it\n\nprint(1)\n'
@@ -50,3 +51,22 @@ def test_what_is_installed_is_not_asked_for(write_skill: WriteSkill, tmp_path: P
     result = SkillManager(root, workspace=tmp_path, approver=lambda _: False).call("demo.count")
 
     assert result.content == "1"
+
+
+TOLD = """
+try:
+    import swisslike
+except ImportError:
+    raise SystemExit("Install it with `python -m pip install pyswisslike`, then try again")
+print(swisslike)
+"""
+
+
+def test_the_package_that_a_file_tells_to_install_is_no_guess(write_skill: WriteSkill) -> None:
+    """`swisslike` itself may be published by anybody."""
+    root = write_skill("demo", files={"scripts/count.py": TOLD}).parent
+    manager = SkillManager(root)
+
+    [proposed] = propose_packages(manager.get_skill("demo"), manager.tools)
+
+    assert (proposed.package, proposed.confidence) == ("pyswisslike", "exact")

@@ -18,9 +18,9 @@ from skillpouch.trust.call_needs import skill_of
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
+from skillpouch.trust.package_names import installed_in
 from skillpouch.trust.requested_packages import (
     folder_asks,
-    installed_in,
     package_needs,
     propose_packages,
     texts_of,

@@ -414,8 +414,9 @@ def _paths(  # noqa: C901, PLR0911 - one for each way to write a path
 
 
 def _joined(words: Sequence[ast.expr], known: Mapping[str, set[str]]) -> set[str]:
-    parts = [each.value for each in words[1:] if isinstance(each, ast.Constant)]
-    if len(parts) != len(words) - 1 or not all(isinstance(part, str) for part in parts):
+    values = (each.value for each in words[1:] if isinstance(each, ast.Constant))
+    parts = [value for value in values if isinstance(value, str)]
+    if len(parts) != len(words) - 1:
         return set()
     return {normpath(join(path, *parts)) for path in _paths(words[0], known)}
 

@@ -1,5 +1,6 @@
-"""Maps import names to package names, and lists names that are never installed."""
+"""Names of packages: for imports, in texts that install them; and names never installed."""
 
+import re
 import sys
 
 # The imports that public skills use, and other well-known ones. Of dotted names, the longest that
@@ -200,3 +201,47 @@ def known_package(module: str) -> str:
 def is_part_of_node(module: str) -> bool:
     """Tell whether a module is part of Node.js or another runtime."""
     return module.partition("/")[0] in _NODE
+
+
+_PIP = r"(?:(?:python3?[ ]-m[ ])?pip3?|uv[ ]pip|pipx|uv|poetry|conda)"
+_NPM = r"(?:npm|pnpm|yarn|bun)"
+_INSTALL = re.compile(rf"\b(?:{_PIP}|({_NPM}))[ ](?:install|add|i)[ ]([^\n;&|`'\"()#<>]{{1,200}})")
+_PACKAGE = re.compile(r"(?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
+# Words that go on with the sentence after the name of a package.
+_PROSE = frozenset({"to", "for", "and", "or", "if", "in", "with", "on", "then", "before", "first"})
+_WITH_VALUE = frozenset(
+    {*("-r", "-c", "-e", "-t", "-i", "-f", "--requirement", "--constraint", "--editable")}
+    | {"--target", "--index-url", "--prefix"}
+)
+_FILES = (".txt", ".toml", ".whl", ".gz", ".tgz", ".zip", ".json", ".cfg", ".git")
+
+
+def installed_in(text: str) -> dict[str, str]:
+    """Return package → the words that install it, in a text: `pip install x`, `npm install y`."""
+    found: dict[str, str] = {}
+    for match in _INSTALL.finditer(text):
+        prefix = "npm:" if match[1] else ""
+        names = _packages_of(match[2].split())
+        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
+        # After words of a sentence, only the first name is certainly one.
+        is_command = not before.strip(" \t$>`!\"'-*").strip() or before.rstrip(" ").endswith("`")
+        for name in names if is_command else names[:1]:
+            words = f"{match[0].split(' ', 1)[0]} install {name}"
+            found.setdefault(f"{prefix}{name}", words)
+    return found
+
+
+def _packages_of(words: list[str]) -> list[str]:
+    found: list[str] = []
+    follows_option = False
+    for word in words:
+        name = _PACKAGE.match(word)
+        if word.startswith("-"):
+            follows_option = "=" not in word and word in _WITH_VALUE
+        elif follows_option:
+            follows_option = False
+        elif word in _PROSE or name is None or "/" in word.lstrip("@").partition("/")[2]:
+            break
+        elif not name[0].endswith(_FILES):
+            found.append(name[0])
+    return found

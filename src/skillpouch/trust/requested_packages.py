@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from posixpath import dirname, join, normpath
@@ -29,6 +30,7 @@ from skillpouch.trust.inferred_packages import (
     modules_beside,
     own_modules,
 )
+from skillpouch.trust.package_names import installed_in
 from skillpouch.trust.requested import has_plain_default, kind_of, line_of, needs_no_grant
 from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 
@@ -76,11 +78,27 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
         proposals = infer_packages(
             path, files, declared=declared, installed=_Installed(), provided=modules_brought_by
         )
-        for each in proposals:
+        for each in _as_told(proposals, files):
             earlier = found.get(each.package)
             if earlier is None or (earlier.optional and not each.optional):
                 found[each.package] = each
     return tuple(sorted(found.values(), key=lambda each: (each.optional, each.package.lower())))
+
+
+def _as_told(proposals: Iterable[Proposal], files: "_Files") -> Iterator[Proposal]:
+    """Yield proposals; a guess becomes the package that its own file tells to install.
+
+    `import swisseph` beside "pip install pyswisseph": anybody could publish what is only guessed.
+    """
+    for each in proposals:
+        path = each.asked_in.rpartition(":")[0]
+        told = installed_in(files.read(path)) if each.confidence == "guess" else {}
+        top = each.imported.partition(".")[0].replace("_", "").lower()
+        like = [name for name in told if top in re.sub(r"[-_.]", "", name).lower()]
+        if len(like) == 1 and not like[0].startswith("npm:"):
+            yield replace(each, package=like[0], confidence="exact")
+        else:
+            yield each
 
 
 def folder_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
@@ -177,34 +195,6 @@ def _python_texts(source: str) -> Iterator[str]:
             yield node.value
 
 
-_PIP = r"(?:(?:python3?[ ]-m[ ])?pip3?|uv[ ]pip|pipx|uv|poetry|conda)"
-_NPM = r"(?:npm|pnpm|yarn|bun)"
-_INSTALL = re.compile(rf"\b(?:{_PIP}|({_NPM}))[ ](?:install|add|i)[ ]([^\n;&|`'\"()#<>]{{1,200}})")
-_PACKAGE = re.compile(r"(?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")
-# Words that go on with the sentence after the name of a package.
-_PROSE = frozenset({"to", "for", "and", "or", "if", "in", "with", "on", "then", "before", "first"})
-_WITH_VALUE = frozenset(
-    {*("-r", "-c", "-e", "-t", "-i", "-f", "--requirement", "--constraint", "--editable")}
-    | {"--target", "--index-url", "--prefix"}
-)
-_FILES = (".txt", ".toml", ".whl", ".gz", ".tgz", ".zip", ".json", ".cfg", ".git")
-
-
-def installed_in(text: str) -> dict[str, str]:
-    """Return package → the words that install it, in a text: `pip install x`, `npm install y`."""
-    found: dict[str, str] = {}
-    for match in _INSTALL.finditer(text):
-        prefix = "npm:" if match[1] else ""
-        names = _packages_of(match[2].split())
-        before = text[text.rfind("\n", 0, match.start()) + 1 : match.start()]
-        # After words of a sentence, only the first name is certainly one.
-        is_command = not before.strip(" \t$>`!\"'-*").strip() or before.rstrip(" ").endswith("`")
-        for name in names if is_command else names[:1]:
-            words = f"{match[0].split(' ', 1)[0]} install {name}"
-            found.setdefault(f"{prefix}{name}", words)
-    return found
-
-
 _RUNNER = re.compile(
     r"(?:^|[\s(;&|!])((?:npx|bunx|uvx)[ ](?:-\S+[ ])*[\w@][\w@./-]*"
     r"|(?:npm|pnpm|yarn)[ ](?:audit|ci|outdated|view)\b)"
@@ -247,22 +237,6 @@ def _python_commands(text: str) -> Iterator[str]:
             texts = [each.value for each in words if isinstance(each, ast.Constant)]
             if _STARTER.search(called):
                 yield " ".join(each for each in texts if isinstance(each, str))
-
-
-def _packages_of(words: list[str]) -> list[str]:
-    found: list[str] = []
-    follows_option = False
-    for word in words:
-        name = _PACKAGE.match(word)
-        if word.startswith("-"):
-            follows_option = "=" not in word and word in _WITH_VALUE
-        elif follows_option:
-            follows_option = False
-        elif word in _PROSE or name is None or "/" in word.lstrip("@").partition("/")[2]:
-            break
-        elif not name[0].endswith(_FILES):
-            found.append(name[0])
-    return found
 
 
 _READS_VARIABLES = ("environ", "getenv", "process.env", "Deno.env", "Bun.env")
