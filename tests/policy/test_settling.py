@@ -114,6 +114,41 @@ def test_the_changes_of_an_undoable_call_arrive_and_can_be_undone(
     assert tree(workspace) == before
 
 
+@pytest.mark.parametrize("line", ["chmod 711 .", "touch -d 2001-02-03 .", "chmod 711 . && ls > x"])
+def test_what_a_call_makes_of_the_workspace_itself_arrives_and_is_undone(
+    manager_of: MakeManager, workspace: Path, line: str
+) -> None:
+    manager = manager_of(builtins=True)
+    before = workspace.stat()
+
+    result = call(manager, "bash", {"command": line})
+    after = workspace.stat()
+    undone = manager.undo()
+
+    assert result.outcome == "ok"
+    if "chmod" in line:
+        assert changed(result)["."] == "mode"
+        assert after.st_mode & 0o777 == 0o711
+    else:
+        assert after.st_mtime < 1_000_000_000
+    assert (undone.outcome, undone.conflicts) == ("ok", ())
+    restored = workspace.stat()
+    assert (restored.st_mode, restored.st_mtime_ns) == (before.st_mode, before.st_mtime_ns)
+
+
+def test_writing_a_file_leaves_the_times_of_the_folders_around_its_own(
+    manager_of: MakeManager, workspace: Path
+) -> None:
+    (workspace / "many/inner").mkdir()
+    paths = (workspace, workspace / "many")
+    before = [path.stat().st_mtime_ns for path in paths]
+
+    call(manager_of(builtins=True), "write", {"file_path": "many/inner/x", "content": "x"})
+
+    assert [path.stat().st_mtime_ns for path in paths] == before
+    assert (workspace / "many/inner/x").read_text() == "x"
+
+
 def test_a_call_that_writes_nothing_keeps_nothing(manager_of: MakeManager) -> None:
     result = call(manager_of(), "demo.nothing")
 

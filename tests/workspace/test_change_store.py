@@ -1,5 +1,6 @@
 """What calls changed is kept, applied, undone, discarded and pruned."""
 
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -180,6 +181,44 @@ def test_a_file_of_a_folder_that_was_applied_whole_is_undone_alone(bench: Bench)
 
     assert left == ["b", "made"]  # a folder goes when nothing of the call is left in it
     assert differences(after, tree_of(bench.workspace)) == []
+
+
+def test_the_workspace_itself_is_changed_and_restored(bench: Bench) -> None:
+    bench.given(("write", "file", "text"), ("xattr", ".", "user.kept", "kept"))
+    before = tree_of(bench.workspace)
+    kept = bench.call(
+        ("xattr", ".", "user.kept", "kept"),  # as a sandbox gives it to the root of a layer
+        ("xattr", ".", "user.made", "made"),
+        ("chmod", ".", 0o711),
+        ("utime", ".", 10**18),
+    )
+
+    applied = kept.apply()
+    status = bench.workspace.stat()
+    after = tree_of(bench.workspace)
+    undone = kept.undo()
+    restored = tree_of(bench.workspace)
+    undone.call.undo()
+
+    assert said(kept) == [("mode", ".")]
+    assert (applied.conflicts, undone.conflicts) == ((), ())
+    assert (status.st_mode & 0o777, status.st_mtime_ns) == (0o711, 10**18)
+    assert os.getxattr(bench.workspace, "user.made") == b"made"
+    assert differences(before, restored) == []
+    assert differences(after, tree_of(bench.workspace)) == []
+
+
+def test_the_time_of_a_folder_alone_is_a_change(bench: Bench) -> None:
+    bench.given(("mkdir", "docs"), ("write", "docs/a", "a"))
+    before = tree_of(bench.workspace)
+    kept = bench.call(("utime", "docs", 10**18))
+
+    kept.apply()
+    time_ns = (bench.workspace / "docs").stat().st_mtime_ns
+    kept.undo()
+
+    assert (said(kept), time_ns) == ([], 10**18)
+    assert differences(before, tree_of(bench.workspace)) == []
 
 
 def test_the_copy_of_a_workspace_counts_in_the_room_that_is_kept(bench: Bench) -> None:

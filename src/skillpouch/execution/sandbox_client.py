@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from skillpouch.execution.cgroups import Cgroup
     from skillpouch.execution.proxy.listener import ProxyListener
 
-_LONGEST_REPLY = 1024
-_FORKED_SECONDS = 0.002
+_LONGEST_REPLY, _FORKED_SECONDS = 1024, 0.002
 PROGRAM = Path(__file__).with_name("preforked") / "importlib_bootstrap.py"
 STARTUP = str(PROGRAM.with_name("startup"))  # on PYTHONPATH: makes the skill's folder importable
 
@@ -80,10 +79,8 @@ class SandboxClient:
         self._jobs = jobs
         self._owner = owner
         self._answer: UncancellableFuture[Reply] | None = None
-        self._calls = 0
-        self._sent_at = 0.0
-        self._lost = Lost()
-        self._is_ready = False
+        self._calls, self._sent_at = 0, 0.0
+        self._lost, self._is_ready = Lost(), False
         self.temporary = temporary
         self.listener = listener  # the proxy for its calls
         self.cgroup: Cgroup | None = None  # limits all its processes together
@@ -343,9 +340,8 @@ class Layer:
         self._folder = f"{above}/{number}"
         self._upper = f"{self._folder}/upper"
         self._workspace, self._pinned = workspace, pinned
-        self._taken = 0  # how often something was
         self._in_call = self._is_over = self._is_given = False
-        self._began_ns = 0
+        self._taken = self._began_ns = 0
         self._configuration = -1  # of the overlay, once the zygote has mounted it
         self._forget: Callable[[], int] | None = None
         # The ctimes of the layer and of the workspace when they were last looked at. The ctime
@@ -382,6 +378,7 @@ class Layer:
         if now.times[1] != os.stat(self._upper).st_mtime_ns:  # noqa: PTH116
             os.utime(self._upper, ns=now.times)
             self._empty_at = 0
+        self._model = now
         self._alike_at = now.settled(seen_ns)
         return True
 
@@ -414,7 +411,10 @@ class Layer:
         # when their names are forgotten.
         reusable = reusable and same_root and self._pinned.isdisjoint(names) and not self._is_over
         taken: list[Path] = []
-        if names or not same_root:
+        # A time that is not one of the call's duration was set by it.
+        mtime, is_set = now.times[1], now.times[1] != self._model.times[1]
+        is_set = is_set and not self._began_ns - _TICKS_NS <= mtime <= time.time_ns()
+        if names or is_set or not same_root:
             if reusable:
                 taken, reusable = self._move(names, now)
             if not reusable:

@@ -5,7 +5,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from skillpouch.results import Conflict
 from skillpouch.runtime.removal import remove_tree
@@ -21,6 +21,7 @@ from skillpouch.workspace.file_state import (
     identity_of,
     metadata_of,
     mount_of,
+    movable,
     move,
     name_of,
     set_link_metadata,
@@ -204,7 +205,8 @@ class Applier:
         if reason is None:
             return False
         try:
-            reason = reason or self._exchange(swap, forward=run.forward)
+            with self._movable(swap):
+                reason = reason or self._exchange(swap, forward=run.forward)
         except OSError as error:
             if error.errno not in _CONFLICTS:
                 raise
@@ -214,14 +216,14 @@ class Applier:
         if reason:
             self.conflicts.append(Conflict(path=escape_hidden(swap.path), reason=reason))
             self._return(swap, run)
-        elif swap.path in self._folders_swapped(swap):
+        elif swap.is_of_folder:
             self._workspace.forget()
         return not reason
 
-    @staticmethod
-    def _folders_swapped(swap: Swap) -> tuple[str, ...]:
-        sides = (swap.before, swap.after)
-        return (swap.path,) if any(side and side[1] == stat.S_IFDIR for side in sides) else ()
+    def _movable(self, swap: Swap) -> AbstractContextManager[None]:
+        if not (self._user and swap.is_of_folder):
+            return nullcontext()
+        return movable(self._place(swap.slot), self._writable(swap.path))
 
     def _hindrance(self, swap: Swap, run: Run) -> str | None:
         """Return why a swap is not tried; None where another conflict has named the reason."""

@@ -55,6 +55,10 @@ class Swap:
     needs: int = -1
     done: bool = False
 
+    @property
+    def is_of_folder(self) -> bool:
+        return any(side and side[1] == stat.S_IFDIR for side in (self.before, self.after))
+
 
 @dataclass(slots=True, kw_only=True)
 class Touch:

@@ -274,6 +274,27 @@ def move(source: tuple[int, str], target: tuple[int, str]) -> None:
     os.unlink(source[1], dir_fd=source[0])
 
 
+@contextmanager
+def movable(*places: tuple[int, str]) -> Iterator[None]:
+    """Let folders be renamed that their owner may not write: that changes their "..", rename(2)."""
+    held = list[tuple[int, int]]()
+    try:
+        for folder, name in places:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                held.append((os.open(name, PATH_ONLY | os.O_DIRECTORY, dir_fd=folder), -1))
+                status = os.fstat(held[-1][0])
+                mode = stat.S_IMODE(status.st_mode)
+                if not mode & stat.S_IWUSR and status.st_uid == os.geteuid():
+                    os.chmod(name_of(held[-1][0]), mode | stat.S_IRWXU)
+                    held[-1] = held[-1][0], mode
+        yield
+    finally:
+        for descriptor, mode in held:
+            if mode >= 0:
+                os.chmod(name_of(descriptor), mode)
+            os.close(descriptor)
+
+
 def exchange(one: tuple[int, str], other: tuple[int, str]) -> bool:
     """Swap two entries at once; false where the file system cannot do that."""
     return _flagged()(one, other, _EXCHANGE)

@@ -158,12 +158,13 @@ class WorkspaceFiles:
         *above, name = filter(None, place.relative.split("/"))
         with find_place(self.root, ".") as top:
             below = Path(f"/proc/self/fd/{top.folder}")
-            _keep_folder(below, folder)
+            times = _keep_folder(below, folder)
             for each in above:
-                folder, below = folder / each, below / each
+                outer, folder, below = folder, folder / each, below / each
                 folder.mkdir()
                 if below.is_dir():
-                    _keep_folder(below, folder)
+                    os.utime(outer, ns=times)  # only in the layer something was made in it
+                    times = _keep_folder(below, folder)
         descriptor = os.open(folder / name, _NEW, 0o666)
         with open(descriptor, "wb") as file:
             fill(file)
@@ -250,8 +251,11 @@ def _copy_and_append(place: ResolvedPath, data: bytes, file: BinaryIO) -> None:
     file.write(data)
 
 
-def _keep_folder(below: Path, folder: Path) -> None:
-    """Give a folder of a layer what the folder below it has: only a difference is a change."""
+def _keep_folder(below: Path, folder: Path) -> tuple[int, int]:
+    """Give a folder of a layer what the folder below it has: only a difference is a change.
+
+    Return its times.
+    """
     status = below.stat()
     with suppress(OSError):
         for name in os.listxattr(below):
@@ -260,7 +264,9 @@ def _keep_folder(below: Path, folder: Path) -> None:
         os.chown(folder, status.st_uid, status.st_gid)
     # Writable for this process: the owner's own bits are enough to fill it.
     folder.chmod(stat.S_IMODE(status.st_mode))
-    os.utime(folder, ns=(status.st_atime_ns, status.st_mtime_ns))
+    times = status.st_atime_ns, status.st_mtime_ns
+    os.utime(folder, ns=times)
+    return times
 
 
 def _replace(place: ResolvedPath, data: bytes, before: os.stat_result | None) -> os.stat_result:

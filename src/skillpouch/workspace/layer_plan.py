@@ -25,6 +25,7 @@ from skillpouch.workspace.layer_reading import (
     is_pipe,
     is_plain,
     names_of,
+    root_metadata,
 )
 
 _CHANGED = "it was changed by somebody else since the call began"
@@ -399,15 +400,18 @@ class LayerPlanner:
             if entry.kind != "folder" or entry.excluded or (entry.source is None and entry.plain):
                 continue
             after = self._metadata(self._upper, entry.path, entry.status)
-            before, inode = after, 0
+            before, inode, is_timed = after, 0, False
             if entry.source is not None:
                 with self._lower.opened(entry.source, PATH_ONLY) as held:
                     status = os.fstat(held)
                     before, inode = metadata_of(status, name_of(held)), status.st_ino
                 if not entry.path:
-                    after = before._replace(atime_ns=after.atime_ns, mtime_ns=after.mtime_ns)
+                    after = root_metadata(before, after)
+                # Unless somebody else has changed it meanwhile.
+                is_timed = status.st_ctime_ns <= self._reader.since_ns
+                is_timed = is_timed and before.mtime_ns != after.mtime_ns
             swapped = entry.path in touched or entry.source in taken
-            if swapped or (entry.source is not None and _differ(before, after)):
+            if swapped or is_timed or (entry.source is not None and _differ(before, after)):
                 touch = Touch(
                     old_path=entry.source,
                     path=entry.path,
@@ -418,7 +422,7 @@ class LayerPlanner:
                 )
                 self._plan.touches.append(touch)
             if entry.source is not None and _differ(before, after) and is_merged(entry):
-                self._add(entry, "mode", entry.occupant)
+                self._add(entry, "mode", entry.occupant, path=entry.path or ".")
 
     @staticmethod
     def _metadata(tree: FolderTree, path: str, status: os.stat_result) -> Metadata:

@@ -17,6 +17,7 @@ from skillpouch.workspace.file_state import (
     OVERLAY_ATTRIBUTES,
     READ,
     FolderTree,
+    Metadata,
     extents_of,
     handle_of,
     name_of,
@@ -402,3 +403,21 @@ def all_below(entry: LayerEntry) -> Iterator[LayerEntry]:
         each = todo.pop()
         yield each
         todo += reversed(each.children)
+
+
+def root_metadata(before: Metadata, after: Metadata) -> Metadata:
+    """Return what a call made of the workspace itself; `after` is what the root of its layer has.
+
+    Of another group, and of attributes that are not the user's, a layer has its own: only root
+    gives folders away, and labels belong to a place.
+    """
+    mode, owner, group = after[:3] if os.geteuid() == 0 else (after.mode, *before[1:3])
+    if after.group != before.group:
+        mode = mode & ~stat.S_ISGID | before.mode & stat.S_ISGID
+    kept = {name: value for name, value in before.attributes.items() if not _is_users(name)}
+    own = {name: value for name, value in after.attributes.items() if _is_users(name)}
+    return after._replace(mode=mode, owner=owner, group=group, attributes=kept | own)
+
+
+def _is_users(attribute: str) -> bool:
+    return attribute.startswith("user.")

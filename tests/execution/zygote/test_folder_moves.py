@@ -2,13 +2,17 @@
 
 import errno
 import os
+import shutil
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import skillpouch
 from skillpouch.execution.command import Ended
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.zygote_client import probe
@@ -177,3 +181,61 @@ async def test_a_call_that_is_ended_while_a_folder_moves_leaves_the_workspace_al
     assert len(list(folder.iterdir())) == 2_003
     again = await calls("import os; print(sorted(os.listdir()))")
     assert again.stdout.text == "['old']\n"
+
+
+# Renames folders in a layer, applies that, and undoes it: all as an ordinary user.
+AS_NOBODY = """
+import os, sys
+os.setgroups([]); os.setgid(65534); os.setuid(65534)
+os.chdir(sys.argv[1])
+os.environ.update(HOME=os.getcwd(), XDG_STATE_HOME=os.getcwd() + "/state")
+from skillpouch import SkillManager
+os.makedirs("work/old/inner"); open("work/old/inner/file", "w").write("text")
+os.chmod("work/old/inner", 0o555)
+def tree(top="work"):
+    return sorted((os.path.relpath(folder, top), oct(os.stat(folder).st_mode), *sorted(files))
+                  for folder, _, files in os.walk(top))
+before = tree()
+manager = SkillManager(workspace="work", builtins=True, cache=False)
+code = "import os; os.rename('old', 'new'); os.mkdir('b'); os.rename('new', 'b/new')"
+line = f'python3 -c "{code}"; ls b/new/inner'
+result = manager.call("bash", {"command": line})
+print(result.outcome, result.stdout.split(), result.writes, result.stderr)
+print(tree() != before, sorted({each.change for each in result.changes}))
+undone = manager.undo()
+print(undone.outcome, undone.conflicts, tree() == before)
+"""
+
+
+def test_an_ordinary_user_renames_folders_applies_and_undoes_that(tmp_path: Path) -> None:
+    program = shutil.which("python3", path="/usr/bin:/usr/local/bin") or ""
+    library = [path for path in sys.path if path.endswith("site-packages")]
+    source = str(Path(skillpouch.__file__).parent.parent)
+    if os.geteuid() != 0:
+        pytest.skip("all of these tests run as an ordinary user here")
+    if subprocess.run([program or "false", "-c", OLD_PYTHON], check=False).returncode:
+        pytest.skip("needs a Python that an ordinary user can run")
+    for folder in tmp_path.parents[:3]:
+        folder.chmod(folder.stat().st_mode | 0o011)
+    tmp_path.chmod(0o777)
+
+    ran = subprocess.run(
+        [program, "-c", AS_NOBODY, str(tmp_path)],
+        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": ":".join([source, *library])},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+    assert ran.stdout.splitlines() == [
+        "ok ['file'] undoable ",
+        "True ['renamed']",
+        "ok () True",
+    ], ran.stderr
+
+
+OLD_PYTHON = """
+import os, sys
+os.setuid(65534)
+sys.exit(sys.version_info < (3, 11) or not os.access(sys.executable, os.X_OK))
+"""
