@@ -10,9 +10,22 @@ _MIB = 1024 * 1024
 
 
 class UsualMemory(int):
-    """Bytes of memory that nobody set: the same number from a person is a plain one, and holds."""
+    """Bytes of memory that nobody set: the same number from a person is a plain one, and holds.
 
-    __slots__ = ()
+    A project cannot set more than the usual, but how much a grant may give: `most`.
+    """
+
+    most: int | None = None
+
+    def at_most(self, most: int) -> "UsualMemory":
+        """Return the same with a bound for grants; of two bounds the lower counts."""
+        made = UsualMemory(self)
+        made.most = most if self.most is None else min(most, self.most)
+        return made
+
+    def raised_to(self, granted: int) -> int:
+        """Return the bytes that a call has with a grant of so many."""
+        return granted if self.most is None else min(granted, self.most)
 
 
 USUAL_MEMORY = UsualMemory(1024 * _MIB)

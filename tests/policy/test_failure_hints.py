@@ -630,6 +630,27 @@ def test_a_grant_raises_no_memory_limit_that_the_owner_has_set(
     )
 
 
+@pytest.mark.promise("limit-3")
+def test_a_grant_raises_no_memory_beyond_what_a_project_allows(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": "print(len(bytearray(int('3') << 30)))\n"})
+    of_project = LimitRule(values={"memory_bytes": 2 << 30}, lower_only=True)
+    policy = Policy(limits=[of_project])
+    manager = SkillManager(home.parent, workspace=workspace, cache=False, policy=policy)
+    usual = manager.call("demo.x")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="memory", value="4GiB")])
+
+    granted = manager.call("demo.x")
+
+    told = "note: each of its processes may use"
+    assert f"{told} 1GiB of memory; the user can grant more: `" in usual.content
+    assert granted.content.endswith(
+        f"{told} 2GiB of memory, and its project allows no more: `memory_bytes` in skillpouch.toml"
+    )
+    assert "memory-2GiB" in granted.protections["profiles"].split("+")
+
+
 @pytest.mark.promise("loop-1")
 def test_a_call_that_finds_nobody_on_loopback_is_told_that_it_is_its_own(
     write_skill: WriteSkill, workspace: Path

@@ -249,6 +249,9 @@ def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[
     if most is None or not result.protections or not ran_out:
         return []
     had, more = f"note: each of its processes may use {size_text(most)} of memory", 2 * most
+    bound = getattr(call.limits.memory_bytes, "most", None)
+    if bound is not None and most >= bound:
+        return [f"{had}, and its project allows no more: `memory_bytes` in skillpouch.toml"]
     if call.tool.home and has_usual_memory(call.limits):
         needs = [Need(kind="memory", value=size_text(more)), *_as_command(call)]
         command = trust_command(call.tool.skill, needs, roots=roots)

@@ -15,6 +15,7 @@ from skillpouch.limits import (
     PROGRAM_SECONDS,
     WAYS,
     Limits,
+    UsualMemory,
     UsualSeconds,
     Writes,
     capped,
@@ -134,6 +135,8 @@ def wrong_limit(name: str, value: Any) -> str:
 def _lower(value: float | None, bound: float | None) -> float | None:
     if value is None or bound is None:
         return bound if value is None else value
+    if isinstance(bound, UsualMemory) and value > bound:
+        return bound.at_most(int(value))  # no grant gives more than that
     # A limit that nobody set stays one: lowering it must not take the place of a grant.
     return capped(bound, value) if isinstance(bound, UsualSeconds) else min(value, bound)
 

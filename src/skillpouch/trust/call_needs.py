@@ -205,8 +205,8 @@ def is_lacking(need: Need, limits: Limits) -> bool:
 def with_access(limits: Limits, access: "Access") -> Limits:
     """Return the limits of a call with the memory and the time that it was granted."""
     memory, seconds = limits.memory_bytes, limits.timeout_seconds
-    if access.memory_bytes is not None and has_usual_memory(limits):
-        memory = access.memory_bytes
+    if access.memory_bytes is not None and isinstance(memory, UsualMemory):
+        memory = memory.raised_to(access.memory_bytes)
     if isinstance(seconds, UsualSeconds):
         seconds = seconds.with_grant(access.seconds)
     return replace(limits, memory_bytes=memory, timeout_seconds=seconds)
