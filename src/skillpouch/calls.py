@@ -59,6 +59,8 @@ class Access:
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # plain variables
     programs: tuple[str, ...] = ()  # downloaded programs, each as address and hash
     profiles: tuple[str, ...] = ()  # "local-sockets", "loopback", "gpu"
+    absent: tuple[str, ...] = ()  # granted paths that do not exist
+    unset: tuple[str, ...] = ()  # granted variables that have no value
     memory_bytes: int | None = None  # None: what every call may have
     seconds: float | None = None  # None: what a call may have without a grant
     unconfined: bool = False

@@ -651,6 +651,46 @@ def test_a_grant_raises_no_memory_beyond_what_a_project_allows(
     assert "memory-2GiB" in granted.protections["profiles"].split("+")
 
 
+@pytest.mark.parametrize("script", ["os.environ['LAMP_KEY']\n", "print('LAMP_KEY is not set')\n"])
+def test_a_variable_that_is_granted_and_not_set_is_not_called_ungranted(
+    write_skill: WriteSkill, workspace: Path, script: str
+) -> None:
+    home = write_skill(files={"scripts/x.py": f"import os\nos.environ.get('LAMP_KEY')\n{script}"})
+    skill = SkillManager(home.parent, cache=False).get_skill("demo")
+    Grants().grant(skill, [Need(kind="secret", value="LAMP_KEY")])
+
+    content = content_of(home, workspace)
+
+    assert content.endswith(
+        "note: it reads LAMP_KEY, which is granted, but not set here: set it where Skillpouch runs,"
+        " `export LAMP_KEY=…`"
+    )
+    assert "not granted" not in content
+
+
+def test_a_granted_path_that_does_not_exist_is_told_and_not_proposed_again(
+    write_skill: WriteSkill, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script = "from pathlib import Path\nprint((Path.home() / '.lamp' / 'x').read_text())\n"
+    home = write_skill(files={"scripts/x.py": script})
+    skill = SkillManager(home.parent, cache=False).get_skill("demo")
+    absent = tmp_path / ".lamp" / "x"
+    Grants().grant(skill, [Need(kind="read", value=str(absent))])
+
+    failed = content_of(home, workspace)
+    absent.parent.mkdir()
+    absent.write_text("bright")
+    found = content_of(home, workspace)
+
+    assert failed.endswith(
+        f"note: {absent} does not exist, or became a link, so that it was not given what was"
+        " granted; make it, and call it again"
+    )
+    assert "skillpouch trust" not in failed
+    assert found == "bright"
+
+
 @pytest.mark.promise("loop-1")
 def test_a_call_that_finds_nobody_on_loopback_is_told_that_it_is_its_own(
     write_skill: WriteSkill, workspace: Path

@@ -127,6 +127,8 @@ def _state(need: Need, grant: Grant | None) -> str:
         words.append("set" if is_set(need.value) else "not set")
     if not need.declared:
         words.append("not declared")
+    if is_absent(need):
+        words.append("does not exist")
     if need.kind in ("read", "write") and holds_home(real_path(need.value)):
         words.append("YOUR WHOLE HOME")
     if need.kind == "unconfined":
@@ -347,6 +349,11 @@ def _renew(invocation: _Invocation, review: Review, more: tuple[Need, ...]) -> N
         _grant(invocation, review, wanted, said_yes=True, tools=last.tools)
 
 
+def is_absent(need: Need) -> bool:
+    """Tell whether a need is a path at which there is nothing."""
+    return need.kind in ("read", "write") and not Path(need.value).exists()
+
+
 def _say_whose_files(wanted: Sequence[Need]) -> None:
     if any(need.kind == "commands" for need in wanted):
         click.echo(f"commands run {WHOSE_FILES}", err=True)
@@ -403,6 +410,9 @@ def _grant(
         print_json(review_as_json(review, grant))
     given = ", ".join(describe(need) for need in agreed) or "nothing more"
     click.echo(f"granted to {review.skill.name}: {given}", err=True)
+    for need in filter(is_absent, agreed):
+        told = "does not exist: calls are given it as soon as it does"
+        click.echo(f"{visible(need.value)} {told}", err=True)
 
 
 def _say(line: str) -> None:

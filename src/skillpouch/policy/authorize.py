@@ -385,7 +385,7 @@ class Authorizer:
             raise SecretUnsetError(case.tool.skill, lacking)
         return Permit(
             digest=case.request.digest,
-            access=access_for(needs, values, settings),
+            access=access_for(needs, values, settings, unset=unset),
             decision=decision,
             approved_by=by,
             redactor=self._secrets.redactor(values),

@@ -94,6 +94,7 @@ def with_notes(
     if result.outcome in ("ok", "failed") or result.refused_network:
         notes = notes or _network(result, call, permit, roots)
     notes += _own_loopback(result, call, permit, roots)
+    notes += _absent_paths(result, permit)
     notes += _local_sockets(result, call, permit, roots)
     if result.outcome != "ok":
         notes += _memory(result, call, permit, roots)
@@ -279,6 +280,17 @@ def _own_loopback(
     return [f"{said}; the user can grant one: `{command}`"]
 
 
+def _absent_paths(result: ToolResult, permit: Permit) -> list[str]:
+    """Say which granted paths the call did not have, if it failed or names them."""
+    said = "" if result.outcome == "failed" else _last_words(result)
+    told = [path for path in permit.access.absent if not said or path in said][:_MOST_PATHS]
+    if not told:
+        return []
+    verb, them = ("does", "it") if len(told) == 1 else ("do", "them")
+    absent = f"note: {', '.join(told)} {verb} not exist, or became a link"
+    return [f"{absent}, so that it was not given what was granted; make {them}, and call it again"]
+
+
 def _runs_here(call: ToolCall) -> bool:
     return isinstance(call.tool.runs, Script | InlineScript | Binary) or _is_command(call)
 
@@ -305,6 +317,7 @@ def _home(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[st
         for path in paths_in_home(call.tool)
         if finds_nothing or is_left or f"{own}/{path}" in said or _is_there(user / path)
     ]
+    given += permit.access.absent  # of which another note tells
     lacked = [path for path in paths if not any(covers_path(g, f"{user}/{path}") for g in given)]
     if not lacked:
         is_lost = is_left and f"{own}/." in said
@@ -342,14 +355,21 @@ def _variables(
     names: Sequence[str], call: ToolCall, permit: Permit, roots: Sequence[str]
 ) -> list[str]:
     given = permit.access.variables
-    wanted = [n for n in dict.fromkeys(names) if n not in given and not needs_no_grant(n)]
+    lacked = [n for n in dict.fromkeys(names) if n not in given and not needs_no_grant(n)]
+    unset = [name for name in lacked if name in permit.access.unset]
+    wanted = [name for name in lacked if name not in unset]
+    notes = []
+    if unset:
+        verb = "is" if len(unset) == 1 else "are"
+        said = f"note: it reads {', '.join(unset)}, which {verb} granted, but not set here"
+        notes.append(f"{said}: set it where Skillpouch runs, `export {unset[0]}=…`")
     if not wanted:
-        return []
+        return notes
     needs = [Need(kind=kind_of(name), value=name) for name in wanted]
     verb = "was" if len(wanted) == 1 else "were"
     command = trust_command(call.tool.skill, needs, roots=roots)
     said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to it"
-    return [f"{said}; the user can grant it: `{command}`"]
+    return [*notes, f"{said}; the user can grant it: `{command}`"]
 
 
 def _variables_missed(result: ToolResult, call: ToolCall) -> list[str]:

@@ -216,9 +216,16 @@ _PROFILES = ("local-sockets", "loopback")
 
 
 def access_for(
-    needs: Sequence[Need], values: Mapping[str, str], settings: Mapping[str, str]
+    needs: Sequence[Need],
+    values: Mapping[str, str],
+    settings: Mapping[str, str],
+    *,
+    unset: Sequence[str] = (),
 ) -> "Access":
-    """Return what a call may use if all these needs are granted; `values` are its secrets."""
+    """Return what a call may use if all these needs are granted; `values` are its secrets.
+
+    `unset` are granted variables without a value.
+    """
     # Imported here: reading skills, which uses this file, makes no calls.
     from skillpouch.calls import CONFINED, Access
 
@@ -227,11 +234,15 @@ def access_for(
     by_kind: dict[str, dict[str, None]] = {}
     for need in needs:
         by_kind.setdefault(need.kind, {})[need.value] = None
+    readable, writable = (_existing(by_kind.get(kind, ())) for kind in ("read", "write"))
+    named = (*by_kind.get("read", ()), *by_kind.get("write", ()))
     return Access(
         secrets=values,
         settings=settings,
-        readable=tuple(_existing(by_kind.get("read", ()))),
-        writable=tuple(_existing(by_kind.get("write", ()))),
+        readable=tuple(readable),
+        writable=tuple(writable),
+        absent=tuple(each for each in named if Path(each) not in (*readable, *writable)),
+        unset=tuple(unset),
         hosts=tuple(by_kind.get("host", ())),
         packages=tuple(by_kind.get("packages", ())),
         builds=tuple(by_kind.get("build", ())),
