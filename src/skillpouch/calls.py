@@ -59,6 +59,9 @@ class Access:
     settings: Mapping[str, str] = field(default_factory=dict, hash=False)  # plain variables
     programs: tuple[str, ...] = ()  # downloaded programs, each as address and hash
     profiles: tuple[str, ...] = ()  # "local-sockets", "loopback", "gpu"
+    # The entries in the folder of its skill that it may keep there, and the digest of the skill.
+    own_folder: tuple[str, ...] = ()
+    digest: str = ""
     absent: tuple[str, ...] = ()  # granted paths that do not exist
     unset: tuple[str, ...] = ()  # granted variables that have no value
     memory_bytes: int | None = None  # None: what every call may have
@@ -143,6 +146,8 @@ class ToolCall:
     when_applied: list[Callable[[], None]] = field(default_factory=list, compare=False, repr=False)
     # What is to be done when they are staged.
     when_staged: list[Callable[[], None]] = field(default_factory=list, compare=False, repr=False)
+    # What it made in the folder of its skill, and was removed.
+    dropped: list[str] = field(default_factory=list, compare=False, repr=False)
     # Settles what a part of the call that outlives it changed, such as a background job.
     settle: "Settle | None" = field(default=None, compare=False, repr=False)
     record: CallRecord = field(default_factory=CallRecord, compare=False, repr=False)

@@ -17,6 +17,7 @@ NeedKind = Literal[
     "memory",
     "devices",
     "time",
+    "own-folder",
     "commands",
     "unconfined",
 ]
@@ -29,12 +30,12 @@ class Need:
     """One thing that has to be granted.
 
     `value` is a variable's name, a host with or without a port, an absolute path, packages, the
-    address and hash of a downloaded program, a size as in `4GiB`, `gpu`, or how long a call may
-    take as in `2h`; "" for the kinds that have none. A `setting` is a plain variable: `NAME` where
-    it is asked for, `NAME=value` where it is given. `build` is a package that may be built from its
-    source. `commands` extends a grant to the commands that an agent writes for the skill.
-    `declared` is true if the skill itself asks for it; `asked_in` tells where: "metadata",
-    "scripts/fetch.py:12" …
+    address and hash of a downloaded program, a size as in `4GiB`, `gpu`, how long a call may take
+    as in `2h`, an entry in the folder of the skill; "" for the kinds that have none. A `setting` is
+    a plain variable: `NAME` where it is asked for, `NAME=value` where it is given. `build` is a
+    package that may be built from its source. `commands` extends a grant to the commands that an
+    agent writes for the skill. `declared` is true if the skill itself asks for it; `asked_in` tells
+    where: "metadata", "scripts/fetch.py:12" …
     """
 
     kind: NeedKind
@@ -65,6 +66,10 @@ _PROFILES: dict[NeedKind, tuple[str, str]] = {
     "devices": (
         "it uses the graphics processors of this machine",
         "their drivers are open to it, and what other programs left in their memory may be",
+    ),
+    "own-folder": (
+        "its calls write beside the files of the skill, which never change, and keep this there",
+        "what one call leaves there the next one finds, and may run; undo does not reach it",
     ),
 }
 

@@ -9,6 +9,8 @@ import pytest
 
 from skillpouch import Limits, SkillManager, ToolResult
 from skillpouch.json_values import NO_VALUE, json_value
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 
 pytestmark = pytest.mark.slow
@@ -370,9 +372,9 @@ def test_a_failure_that_the_words_of_the_program_do_not_explain_is_explained(
 
 
 WRITES_BESIDE_ITSELF = {
-    "x.py": "open(__file__ + '.log', 'w')\n",
-    "x.sh": 'cd "$(dirname "$0")"\nset -e\necho a > x.log\n',
-    "x.cjs": "require('fs').writeFileSync(__dirname + '/x.log', 'a');\n",
+    "x.py": ("open(__file__ + '.log', 'w')\n", "scripts"),
+    "x.sh": ('cd "$(dirname "$0")"\nset -e\necho a > x.log\n', "scripts"),
+    "x.cjs": ("require('fs').writeFileSync(__dirname + '/x.log', 'a');\n", "scripts/x.log"),
 }
 
 
@@ -380,10 +382,18 @@ WRITES_BESIDE_ITSELF = {
 def test_a_script_that_writes_beside_itself_is_told_where_it_can_write(
     run: Run, tmp_path: Path, name: str
 ) -> None:
-    result = run(WRITES_BESIDE_ITSELF[name], name)
+    text, entry = WRITES_BESIDE_ITSELF[name]
 
+    result = run(text, name)
+
+    *_, where, grant = result.content.splitlines()
     assert result.outcome == "failed"
-    assert result.content.splitlines()[-1] == (
-        "note: the folder of a skill is read-only for its tools; they write in the workspace"
+    assert where == (
+        "note: the files of a skill are read-only for its tools; they write in the workspace"
         f" {tmp_path / 'workspace'} and /tmp"
     )
+    assert f"`skillpouch trust demo --own-folder {entry} --root " in grant
+
+    manager = SkillManager(tmp_path / "skills", workspace=tmp_path / "workspace", cache=False)
+    Grants().grant(manager.get_skill("demo"), [Need(kind="own-folder", value=entry)])
+    assert manager.call("demo.x").outcome == "ok"

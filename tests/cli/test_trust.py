@@ -521,3 +521,57 @@ def test_time_is_shown_granted_by_its_option_and_refused_if_it_is_none(
     ] * 4
     assert granted.json["granted"]["time"] == "1h30m"
     assert "time 1h30m is not granted" not in after.out
+
+
+def test_a_path_that_does_not_exist_is_told_when_it_is_granted(
+    skillpouch: Skillpouch, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    front = f"name: demo\ndescription: d\nmetadata: {{skillpouch: {{read: [{tmp_path}/later]}}}}\n"
+    write_skill(front=front, files=FILES)
+
+    ran = skillpouch("trust", "demo", "--root", "skills", "--yes")
+
+    assert f"read\t{tmp_path}/later\tnot granted, does not exist" in ran.out
+    assert f"{tmp_path}/later does not exist: calls are given it as soon as it does" in ran.err
+
+
+def test_the_own_folder_of_a_skill_is_granted_by_entries_and_says_what_it_opens(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    home = write_skill(files=FILES)
+    words = ("trust", "demo", "--root", "skills", "--yes")
+
+    refused = skillpouch(*words, "--write", f"{home}/data")
+    planted = skillpouch(*words, "--own-folder", "node_modules")
+    granted = skillpouch(*words, "--own-folder", "data", "--own-folder", ".venv")
+    listed = skillpouch("trust", "--list", "--json").json
+
+    assert (refused.code, planted.code, granted.code) == (2, 2, 0)
+    assert "its calls can write beside it: --own-folder data" in refused.err
+    assert "interpreters look for code by that name" in planted.err
+    assert "own-folder: its calls write beside the files of the skill" in granted.err
+    assert granted.err.endswith("granted to demo: own folder data, own folder .venv\n")
+    assert listed["grants"][0]["own_folder"] == [".venv", "data"]
+
+
+def test_what_a_skill_keeps_in_its_own_folder_is_listed_and_pruned_with_its_grant(
+    skillpouch: Skillpouch, write_skill: WriteSkill
+) -> None:
+    script = (
+        '# Keep it.\nmkdir -p "$SKILL_BASE_DIR/data" && echo kept > "$SKILL_BASE_DIR/data/file"\n'
+    )
+    home = write_skill(files={"scripts/keep.sh": script})
+    skillpouch("trust", "demo", "--root", "skills", "--own-folder", "data", "--yes")
+    called = skillpouch("call", "demo.keep", "--root", "skills")
+
+    kept = skillpouch("environments", "prune", "--json").json
+    (home / "more").touch()
+    planned = skillpouch("environments", "prune", "--dry-run").err
+    pruned = skillpouch("environments", "prune", "--json").json
+
+    assert called.code == 0, called.err
+    assert [each["keeps"] for each in kept["own_folders"]] == [["data"]]
+    assert kept["removed_own_folders"] == []
+    assert planned.startswith("1 would be removed, would free ")
+    assert [each["skill"] for each in pruned["removed_own_folders"]] == ["demo"]
+    assert pruned["own_folders"] == []

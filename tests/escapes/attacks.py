@@ -7,7 +7,7 @@ They run in the tool. A line that gets through prints ESCAPED; every refusal is 
 PRELUDE = """
 import ctypes, errno, fcntl, os, signal, socket, stat, struct, sys
 E = os.environ
-OUTSIDE, WORKSPACE = E["OUTSIDE"], E["WORKSPACE"]
+OUTSIDE, WORKSPACE, SKILL = E["OUTSIDE"], E["WORKSPACE"], E["SKILL"]
 HOST, SIBLING, TCP, UDP = int(E["HOST"]), int(E["SIBLING"]), int(E["TCP"]), int(E["UDP"])
 SLOT = os.getppid() or 1  # whoever was forked from outside has no parent in sight
 libc = ctypes.CDLL(None, use_errno=True)
@@ -639,6 +639,82 @@ LAYERED = {
     ),
 }
 
+# Calls that may write in the folder of their skill, and keep `data` and `lib/cache` there. Each
+# runs after the one before it, in the same folder.
+_PLANTED = "('json.py', 'sitecustomize.py', 'scripts.py', 'node_modules', 'lib/json.py')"
+OWN_FOLDER = {
+    "write to a file of the skill": ("own-1", "open(SKILL + '/scripts/module.py', 'a')"),
+    "truncate a file of the skill": ("own-1", "os.truncate(SKILL + '/SKILL.md', 0)"),
+    "write to a file beside what may be made": ("own-1", "open(SKILL + '/lib/module.py', 'w')"),
+    "replace a file of the skill": (
+        "own-1",
+        "open(SKILL + '/new', 'w').close(); os.rename(SKILL + '/new', SKILL + '/SKILL.md')",
+    ),
+    "remove a file of the skill": ("own-1", "os.unlink(SKILL + '/SKILL.md')"),
+    "remove a file beside what may be made": ("own-1", "os.unlink(SKILL + '/lib/module.py')"),
+    "move a folder of the skill": ("own-1", "os.rename(SKILL + '/scripts', SKILL + '/old')"),
+    "move a folder in which entries may be made": (
+        "own-1",
+        "os.rename(SKILL + '/lib', SKILL + '/old')",
+    ),
+    "exchange a folder of the skill": (
+        "own-1",
+        (
+            "os.mkdir(SKILL + '/mine')\n"
+            "pair = [(SKILL + name).encode() for name in ('/scripts', '/mine')]\n"
+            "call(316, -100, pair[0], -100, pair[1], 2)"
+        ),
+    ),
+    "move the folder of the skill itself": ("own-1", "os.rename(SKILL, SKILL + '-old')"),
+    "add a file to a folder of the skill": ("own-1", "open(SKILL + '/scripts/json.py', 'w')"),
+    "add compiled code to a folder of the skill": (
+        "own-1",
+        "os.mkdir(SKILL + '/scripts/__pycache__')",
+    ),
+    "change the mode of a file of the skill": ("own-1", "os.chmod(SKILL + '/SKILL.md', 0o777)"),
+    "change the times of a folder of the skill": ("own-1", "os.utime(SKILL + '/scripts', (0, 0))"),
+    "give a file of the skill another name": (
+        "own-1",
+        "os.link(SKILL + '/SKILL.md', SKILL + '/same')",
+    ),
+    "unmount a file of the skill": ("own-1", "call(166, (SKILL + '/SKILL.md').encode(), 2)"),
+    "mount over a folder of the skill": (
+        "own-1",
+        (
+            "os.makedirs(SKILL + '/data/scripts', exist_ok=True)\n"
+            "pair = [(SKILL + name).encode() for name in ('/data/scripts', '/scripts')]\n"
+            "call(165, pair[0], pair[1], None, 4096, None)"
+        ),
+    ),
+    "leave code for the next call": (
+        "own-2",
+        (
+            f"for name in {_PLANTED}: open(SKILL + '/' + name, 'w').write('planted')\n"
+            "os.makedirs(SKILL + '/data', exist_ok=True)\n"
+            "os.makedirs(SKILL + '/lib/cache', exist_ok=True)\n"
+            "open(SKILL + '/data/kept', 'w').close()\n"
+            "os.unlink(SKILL + '/linked'); os.symlink('data', SKILL + '/linked')\n"
+            "os.chmod(SKILL, 0o500)\n"
+            "must_not(False)"
+        ),
+    ),
+    "find what another call left": (
+        "own-2",
+        (
+            "assert os.path.exists(SKILL + '/data/kept') and os.path.isdir(SKILL + '/lib/cache')\n"
+            "assert os.readlink(SKILL + '/linked') == 'lib', os.readlink(SKILL + '/linked')\n"
+            f"must_not([name for name in {_PLANTED} if os.path.lexists(SKILL + '/' + name)])"
+        ),
+    ),
+    "find the folder where it is kept": (
+        "own-3",
+        (
+            "found = [top for top, _, names in os.walk('/') if 'kept' in names]\n"
+            "must_not(set(found) - {SKILL + '/data'})"
+        ),
+    ),
+}
+
 EVERYTHING = {
     **FILES,
     **MARKED_PROGRAMS,
@@ -654,8 +730,8 @@ EVERYTHING = {
 
 def program(name: str) -> str:
     """Return the whole program of one attempt."""
-    if name in LOCAL_SOCKETS or name in LAYERED:
-        code = {**LOCAL_SOCKETS, **LAYERED}[name][1]
+    if name in LOCAL_SOCKETS or name in LAYERED or name in OWN_FOLDER:
+        code = {**LOCAL_SOCKETS, **LAYERED, **OWN_FOLDER}[name][1]
         lines = ["    " + line for line in code.split("\n")]
         return PRELUDE + "\n".join(lines) + POSTLUDE
     code = {**EVERYTHING, **PROXIED}[name][1]

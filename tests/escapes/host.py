@@ -26,6 +26,7 @@ from skillpouch.errors import SandboxUnavailableError
 from skillpouch.execution.command import Command, Ended, PreforkSpec
 from skillpouch.execution.confinement import Confinement, Profile, ProfileUnavailableError
 from skillpouch.execution.engine import Engine
+from skillpouch.execution.own_folder import OwnFolderStore
 from skillpouch.execution.sandbox_client import PROGRAM
 from skillpouch.execution.zygote import kernel, seccomp
 from skillpouch.execution.zygote.seccomp import NUMBERS
@@ -35,6 +36,7 @@ from tests.escapes.attacks import (
     EVERYTHING,
     LAYERED,
     LOCAL_SOCKETS,
+    OWN_FOLDER,
     PROXIED,
     USES_TERMINAL,
     program,
@@ -42,7 +44,7 @@ from tests.escapes.attacks import (
 from tests.escapes.marks import marked
 
 # "warm": forked by a prefork server; "layered": with a layer over the workspace; "hosts": with one
-# host granted; "local", "gpu", "memory": with that profile.
+# host granted; "local", "gpu", "memory": with that profile; "own": may write in its own folder.
 Ways = list[str]
 PYTHON = "/usr/bin/python3"
 # One script for all of them, so that they are calls of one prefork server after another.
@@ -316,6 +318,45 @@ HEAVY: list[tuple[str, str, dict[str, float]]] = [
 ]
 
 
+async def attempts_on_own_folder(outside: Outside, ways: Ways) -> dict[str, Any]:
+    """Try to change the files of a skill whose calls may write beside them."""
+    for name in ("scripts", "lib"):
+        (outside.skill / name).mkdir()
+        (outside.skill / name / "module.py").write_text("WORD = 'as it was'\n")
+    (outside.skill / "linked").symlink_to("lib")
+    before, said = tree_of(outside.skill), dict[str, Any]()
+    store = OwnFolderStore(
+        skill="own",
+        place=str(outside.skill),
+        digest="0" * 64,
+        home=str(outside.skill),
+        granted=("data", "lib/cache"),
+    )
+    async with Engine(grace_seconds=0.1) as engine:
+        for name in OWN_FOLDER:
+            async with store.in_use(outside.workspace, 20) as own:
+                confinement = replace(
+                    confinement_of(outside, ways), own=own, profiles=("own-folder",)
+                )
+                command = command_for(outside, program(name), Limits(), warm="warm" in ways)
+                ended = await engine.run(command, confinement)
+            said[name] = (ended.stdout.text + ended.stderr.text).strip()
+            said["protections"] = dict(ended.protections)
+    said["is_unchanged"] = tree_of(outside.skill) == before
+    return said
+
+
+def tree_of(folder: Path) -> dict[str, Any]:
+    """Return all of a folder that a digest covers, and the times of its files."""
+    found: dict[str, Any] = {}
+    for path in sorted([folder, *folder.rglob("*")]):
+        status = path.lstat()
+        content = path.read_bytes() if path.is_file() and not path.is_symlink() else b""
+        facts = (status.st_mode, status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        found[str(path)] = (*facts, content.decode(), os.listxattr(path, follow_symlinks=False))
+    return found
+
+
 def main() -> None:
     tier, folder, *mode = sys.argv[1:]
     tier, *ways = tier.split("+")
@@ -327,7 +368,8 @@ def main() -> None:
     if mode:
         asyncio.run(hang(outside, ways))
     try:
-        said = asyncio.run(attempts(outside, ways))
+        tried = attempts_on_own_folder if "own" in ways else attempts
+        said = asyncio.run(tried(outside, ways))
         said["reached"] = outside.reached(layered="layered" in ways)
         said["devices"] = changed_devices()
     except SandboxUnavailableError as error:

@@ -5,7 +5,14 @@ from typing import Any
 
 import pytest
 
-from tests.escapes.attacks import EVERYTHING, LAYERED, LISTENING, METADATA, PRIVILEGES
+from tests.escapes.attacks import (
+    EVERYTHING,
+    LAYERED,
+    LISTENING,
+    METADATA,
+    OWN_FOLDER,
+    PRIVILEGES,
+)
 
 SaidIn = Callable[[str], dict[str, Any]]
 
@@ -18,7 +25,8 @@ WITH_MOUNTS = (*COLD, *WARM, *OVERLAID)
 WITHOUT_NAMESPACES = ("container", "user-container")
 TIERS = (*WITH_MOUNTS, *WITHOUT_NAMESPACES)
 # Every way to confine once: by mounts, in a process that was forked, and without namespaces.
-MAIN = ("full", "full+warm", "full+layered", "container")
+MAIN = ("full", "full+warm", "full+layered", "container", "full+own", "user+own", "container+own")
+OWN = tuple(f"{tier}+own" for tier in (*COLD, *(f"{tier}+layered" for tier in COLD)))
 
 
 def every(attempts: dict[str, tuple[str, str]], tiers: tuple[str, ...]) -> list[Any]:
@@ -69,6 +77,30 @@ def test_an_attempt_to_reach_a_layer_or_what_is_below_it_fails(
 @pytest.mark.promise("layer-1")
 def test_a_layered_tier_was_really_layered(said_in: SaidIn, tier: str) -> None:
     assert said_in(tier)["protections"]["writes"] == "overlay"
+
+
+@pytest.mark.parametrize(("tier", "name"), every(OWN_FOLDER, OWN))
+def test_an_attempt_to_change_a_skill_that_may_write_its_own_folder_fails(
+    said_in: SaidIn, tier: str, name: str
+) -> None:
+    assert said_in(tier)[name].startswith("denied ")
+
+
+@each(OWN)
+@pytest.mark.promise("own-1")
+def test_no_byte_of_a_skill_that_may_write_its_own_folder_changes(
+    said_in: SaidIn, tier: str
+) -> None:
+    said = said_in(tier)
+
+    assert said["is_unchanged"]
+    assert "own-folder" in said["protections"]["profiles"].split("+")
+
+
+@each(tuple(f"{tier}+own" for tier in WITHOUT_NAMESPACES))
+@pytest.mark.promise("own-4")
+def test_without_mounts_no_call_writes_its_own_folder(said_in: SaidIn, tier: str) -> None:
+    assert said_in(tier) == {"refused": ["own-folder"]}
 
 
 @pytest.mark.parametrize(("tier", "name"), every(LISTENING, WITHOUT_NAMESPACES))

@@ -104,6 +104,8 @@ async def test_a_grant_gives_everything_that_it_names(call_of: MakeCall, tmp_pat
         hosts=("api.example",),
         packages=("quokka==1.0",),
         unconfined=True,
+        absent=(str(tmp_path / "not there"),),
+        unset=("UNSET_AND_NOT_NEEDED",),
     )
     assert (permit.decision, permit.approved_by) == ("allowed", "a grant")
     assert permit.redactor.text("hunter2hunter2") == "[redacted K_1]"

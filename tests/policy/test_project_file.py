@@ -99,7 +99,8 @@ workspace = "a/../.."
         (
             "policy-value 10: requests 1: needs: 'gold' is not a need: write one of secret, "
             "setting, host, read, write, packages, build, program, local-sockets, loopback, "
-            "memory, devices, time, commands, unconfined, or like 'host:api.example.com'"
+            "memory, devices, time, own-folder, commands, unconfined,"
+            " or like 'host:api.example.com'"
         ),
         "policy-value 10: requests 1: needs: is missing: a list such as ['host:api.example.com']",
         (

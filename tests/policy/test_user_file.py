@@ -207,13 +207,14 @@ speed = 3
         (
             "policy-value 13: rules 2: examples: match 1: needs: 'iron' is not a need: write one "
             "of secret, setting, host, read, write, packages, build, program, local-sockets, "
-            "loopback, memory, devices, time, commands, unconfined, or like 'host:api.example.com'"
+            "loopback, memory, devices, time, own-folder, commands, unconfined,"
+            " or like 'host:api.example.com'"
         ),
         "policy-value 13: rules 2: examples: match 1: arguments: must be a table, not 3",
         (
             "policy-rule 13: rules 2: 'gold' is not a need: write one of secret, setting, "
             "host, read, write, packages, build, program, local-sockets, loopback, memory, "
-            "devices, time, commands, unconfined, "
+            "devices, time, own-folder, commands, unconfined, "
             "or like 'host:api.example.com'"
         ),
         (

@@ -169,7 +169,7 @@ def _note(call: ToolCall, output: str) -> str:
         return ""
     if call.tool.home and _READ_ONLY.search(output):
         folders = ", ".join(map(str, (call.terms.workspace, *call.access.writable)))
-        said = "note: the folder of a skill is read-only for its tools; they write in the workspace"
+        said = "note: the files of a skill are read-only for its tools; they write in the workspace"
         return f"{said} {folders} and /tmp"
     network = (
         f"of the network only {', '.join(call.access.hosts)}" if call.access.hosts else "no network"
@@ -282,6 +282,7 @@ def _why(call: ToolCall, ended: Ended) -> str:
 
 # Parts of every message from which a note to a call that ended well is made.
 _LACKING = (
+    *("EROFS", "ead-only file system"),
     *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
     *("EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED", "onnection refused", "EUNATCH", "not attached"),
     *("environment variable", "not set", "not configured", " found", "exist", "/tmp/."),  # noqa: S108

@@ -1,7 +1,8 @@
 """Running a program: what it may reach, which process serves it, and its answer."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +25,7 @@ from skillpouch.discovery.skill_copies import copies_around
 from skillpouch.environment import base_environment, home_directory
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command, PreforkSpec, Prestarted
-from skillpouch.execution.confinement import Confinement, Profile
+from skillpouch.execution.confinement import Confinement, OwnFolder, Profile
 from skillpouch.execution.engine import run_command
 from skillpouch.execution.sandbox_client import PROGRAM, STARTUP
 from skillpouch.execution.zygote_client import this_python
@@ -49,18 +50,19 @@ def confinement_of(
     programs: tuple[Path, ...],
     exchange: Path | None = None,
     readable: tuple[Path, ...] = (),
+    own: OwnFolder | None = None,
 ) -> Confinement:
     """Return what a program of a call may reach; `programs` are the paths it needs to run.
 
     A skill that is only a text has no folder, nor has a built-in tool. `exchange` is the folder
-    with the files that pass arguments to a script.
+    with the files that pass arguments to a script, `own` what `own_folder_of` gave.
     """
     home = call.tool.home
     # The real folder at the time its files were read: a link that was changed since is not
     # followed.
     real = real_home(home) if home else ""
     return _confinement(
-        _Of(real, call.tool.skill, call.tool.copied_from, exchange),
+        _Of(real, call.tool.skill, call.tool.copied_from, exchange, own),
         programs if home == real else (*programs, Path(home)),
         call.terms,
         call.access.without_values,
@@ -77,6 +79,32 @@ class _Layers(NamedTuple):
     below: tuple[Path, ...]
 
 
+def own_folder_of(call: ToolCall) -> AbstractAsyncContextManager[OwnFolder | None]:
+    """Return what a call has in the place of its skill's folder, if it may write there."""
+    if not call.access.own_folder or call.is_unconfined:
+        return nullcontext()
+    return _own_folder(call)
+
+
+@asynccontextmanager
+async def _own_folder(call: ToolCall) -> AsyncIterator[OwnFolder]:
+    # Imported here: few calls have one.
+    from skillpouch.execution.own_folder import OwnFolderStore
+
+    store = OwnFolderStore(
+        skill=call.tool.skill,
+        place=call.tool.place,
+        digest=call.access.digest,
+        home=real_home(call.tool.home),
+        granted=call.access.own_folder,
+    )
+    try:
+        async with store.in_use(call.terms.workspace, call.limits.timeout_seconds) as own:
+            yield own
+    finally:
+        call.dropped.extend(store.dropped)
+
+
 class _Of(NamedTuple):
     """The skill that a program belongs to, and the folder by which its tools exchange files."""
 
@@ -84,6 +112,7 @@ class _Of(NamedTuple):
     skill: str
     copied_from: str
     exchange: Path | None
+    own: OwnFolder | None  # what its calls have in the place of its folder
 
 
 _RUN_SCRIPTS = (RUNNERS, PROGRAM.parents[1])
@@ -104,9 +133,11 @@ def _confinement(
     later = run_later(terms, access.writable)
     is_unconfined = terms.sandbox == "off" or access.unconfined
     hosts = () if is_unconfined else access.hosts
+    profiles = (*access.profiles, *(("own-folder",) if of.own else ()))
     return Confinement(
         workspace=workspace,
         skill=skill,
+        own=of.own,
         interpreters=programs,
         runnable=later,  # git hooks still run, confined, when a call runs git
         readable=(*readable, *access.readable, *inside),
@@ -117,7 +148,7 @@ def _confinement(
         network="hosts" if hosts else "none",
         hosts=hosts,
         skill_name=of.skill if hosts else "",
-        profiles=cast("tuple[Profile, ...]", () if is_unconfined else access.profiles),
+        profiles=cast("tuple[Profile, ...]", () if is_unconfined else profiles),
         required=terms.required,
         sandbox="off" if is_unconfined else terms.sandbox,
         layered=layers.is_own,
@@ -234,11 +265,18 @@ async def run_program(call: ToolCall, program: Program, delivery: Delivery) -> T
     """Run a program and return what it printed."""
     refuse_planted(program.argv[0], call.terms.workspace)
     folder = exchange_folder(call.tool.place, call.terms.workspace)
+    async with own_folder_of(call) as own:
+        return await _run(call, program, delivery, folder, own)
+
+
+async def _run(
+    call: ToolCall, program: Program, delivery: Delivery, folder: Path, own: OwnFolder | None
+) -> ToolResult:
     with argument_file(folder, delivery) as file, progress_pipe(call, folder) as pipe:
         given = given_variables(call, delivery, file) | reported_by(pipe)
         command = _command(call, program, delivery, given)
         before = look_at(call.terms.workspace) if call.writes == "direct" else None
-        confinement = confinement_of(call, program.visible, folder, program.readable)
+        confinement = confinement_of(call, program.visible, folder, program.readable, own)
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)

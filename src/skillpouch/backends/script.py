@@ -23,6 +23,7 @@ from skillpouch.backends.program_results import result_of
 from skillpouch.backends.programs import (
     RUNNERS,
     confinement_of,
+    own_folder_of,
     refuse_planted,
     warm_process_for,
 )
@@ -30,6 +31,7 @@ from skillpouch.calls import ToolCall
 from skillpouch.environment import base_environment
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command
+from skillpouch.execution.confinement import OwnFolder
 from skillpouch.execution.engine import run_command
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.provision.interpreters import homes_of, interpreter_for
@@ -56,14 +58,18 @@ class ScriptBackend:
         assert isinstance(script, Script)
         _refuse_unsafe(call, script)
         delivery = delivery_of(call, script)
-        async with _packages(call, script) as packages:
+        async with _packages(call, script) as packages, own_folder_of(call) as own:
             call.watch.lap("find its packages")
             found = (packages,) if isinstance(packages, Environment) else packages or ()
-            return await _run(call, script, delivery, found)
+            return await _run(call, script, delivery, found, own)
 
 
 async def _run(
-    call: ToolCall, script: Script, delivery: Delivery, packages: Sequence[Environment]
+    call: ToolCall,
+    script: Script,
+    delivery: Delivery,
+    packages: Sequence[Environment],
+    own: OwnFolder | None,
 ) -> ToolResult:
     program = _program(call, script, packages)
     folder = exchange_folder(call.tool.place, call.terms.workspace)
@@ -76,7 +82,7 @@ async def _run(
         programs = tuple(path for each in packages for path in each.visible)
         if not programs or script.language == "shell":
             programs += homes_of(program[0])
-        confinement = confinement_of(call, programs, folder)
+        confinement = confinement_of(call, programs, folder, own=own)
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
         call.watch.split("run", ended.laps)

@@ -8,8 +8,12 @@ import click
 
 from skillpouch.cli.options import common_options
 from skillpouch.cli.output import print_json, print_table, size_text
+from skillpouch.text import visible
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from skillpouch.execution.own_folder import StoredOwnFolder
     from skillpouch.provision.packages.housekeeping import Pruned, StoredEnvironment
 
 _DAY_SECONDS = 86_400
@@ -34,9 +38,10 @@ def command(
     roots: tuple[Path, ...],  # noqa: ARG001 - every command takes it
     as_json: bool,
 ) -> None:
-    """List the packages that were installed for skills. They are installed again when needed.
+    """List the packages that were installed for skills, and what skills keep in their own folders.
 
-    Environments share the files that are the same, so together they are smaller than their sizes.
+    Packages are installed again when needed. Environments share the files that are the same, so
+    together they are smaller than their sizes.
     """
     if context.invoked_subcommand is not None:
         return
@@ -62,15 +67,29 @@ def prune_command(
     roots: tuple[Path, ...],  # noqa: ARG001 - every command takes it
     as_json: bool,
 ) -> None:
-    """Remove the environments that no grant uses.
+    """Remove the environments, and the own folders of skills, that no grant uses.
 
     A grant that ended because its skill changed or is gone uses none. What a running call uses,
     and what is being installed, stays.
     """
+    from skillpouch.execution.own_folder import prune_own_folders
     from skillpouch.provision.packages.housekeeping import prune
 
     pruned = prune(days * _DAY_SECONDS, keep=_granted(), dry_run=dry_run)
-    _report(pruned, as_json=as_json, dry_run=dry_run)
+    own = prune_own_folders(_keeps_own_folder(), dry_run=dry_run)
+    _report(pruned, own, as_json=as_json, dry_run=dry_run)
+
+
+def _keeps_own_folder() -> "Callable[[StoredOwnFolder], bool]":
+    from skillpouch.cli.trust_command import state_of
+    from skillpouch.trust.grants import Grants
+
+    granted = {
+        (grant.skill, grant.home, grant.digest)
+        for grant in Grants().list()
+        if grant.own_folder and state_of(grant) == "valid"
+    }
+    return lambda own: (own.skill, str(Path(own.home).resolve()), own.digest) in granted
 
 
 def _granted() -> set[str]:
@@ -94,24 +113,40 @@ def _granted() -> set[str]:
     return found
 
 
-def _report(pruned: "Pruned | None", *, as_json: bool, dry_run: bool = False) -> None:
+def _report(
+    pruned: "Pruned | None",
+    own: "Sequence[StoredOwnFolder]" = (),
+    *,
+    as_json: bool,
+    dry_run: bool = False,
+) -> None:
+    from skillpouch.execution.own_folder import list_own_folders
     from skillpouch.provision.packages.housekeeping import list_environments, size_on_disk
 
     kept, removed = list_environments(), pruned.removed if pruned else ()
-    freed = pruned.freed_bytes if pruned else 0
+    freed = (pruned.freed_bytes if pruned else 0) + sum(each.size_bytes for each in own)
     if as_json:
         both = {"environments": kept, "removed": removed}
         facts = {name: [_as_dict(each) for each in found] for name, found in both.items()}
+        folders = {"own_folders": list_own_folders(), "removed_own_folders": own}
+        facts |= {name: [_own_as_dict(each) for each in found] for name, found in folders.items()}
         print_json({**facts, "freed_bytes": freed, "size_bytes": size_on_disk()})
         return
     shown = removed if dry_run else kept
     rows = [(each.digest, _what(each), size_text(each.size_bytes), _ago(each)) for each in shown]
     print_table(("environment", "what", "size", "last used"), rows)
+    told = [
+        (each.skill, visible(each.home), ", ".join(each.names), size_text(each.size_bytes))
+        for each in (own if dry_run else list_own_folders())
+    ]
+    if told:
+        print_table(("own folder of", "", "keeps", "size"), told)
     if pruned is not None:
         would = "would be removed" if dry_run else "removed"
         frees = "would free" if dry_run else "freed"
         click.echo(
-            f"{len(removed)} {would}, {frees} {freed:,} bytes ({size_text(freed)})", err=True
+            f"{len(removed) + len(own)} {would}, {frees} {freed:,} bytes ({size_text(freed)})",
+            err=True,
         )
     else:
         click.echo(f"together {size_text(size_on_disk())} on the disk", err=True)
@@ -125,6 +160,16 @@ def _as_dict(kept: "StoredEnvironment") -> dict[str, Any]:
         "size_bytes": kept.size_bytes,
         "last_used": kept.last_used,
         "ready": kept.ready,
+    }
+
+
+def _own_as_dict(kept: "StoredOwnFolder") -> dict[str, Any]:
+    return {
+        "skill": kept.skill,
+        "path": kept.home,
+        "digest": kept.digest,
+        "keeps": list(kept.names),
+        "size_bytes": kept.size_bytes,
     }
 
 

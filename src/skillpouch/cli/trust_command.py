@@ -39,8 +39,14 @@ def print_review(review: Review) -> None:
     click.echo(f"{review.skill.name}  {visible(str(review.skill.home))}\n")
     if not review.asks:
         click.echo("asks for nothing")
+    home = str(review.skill.home)
     rows = [
-        (_WORDS.get(need.kind, need.kind), visible(need.value), _state(need, review.grant), where)
+        (
+            _WORDS.get(need.kind, need.kind),
+            visible(need.value),
+            _state(need, review.grant, home),
+            where,
+        )
         for need in review.asks
         for where in [visible(need.asked_in)]
     ]
@@ -117,8 +123,8 @@ def _ask_as_json(need: Need, grant: Grant | None) -> dict[str, Any]:
     return facts | {"set": is_set(need.value)} if is_variable else facts
 
 
-def _state(need: Need, grant: Grant | None) -> str:
-    against = reason_against(need)
+def _state(need: Need, grant: Grant | None, home: str) -> str:
+    against = reason_against(need, home)
     granted = grant is not None and grant.covers(need)
     words = [
         "granted" if granted else f"cannot be granted: {against}" if against else "not granted"
@@ -177,6 +183,10 @@ _MACHINE = (
 )
 
 
+_OWN_FOLDER = (
+    "Let its calls write in its own folder and keep this there; its files never change. "
+    "`.` and folders of the skill keep nothing."
+)
 _COMMANDS = (
     "Grant all it was granted to commands that an agent writes for it, too. They run "
     f"{WHOSE_FILES}."
@@ -197,6 +207,7 @@ _COMMANDS = (
 @click.option("--memory", metavar="SIZE", help="Grant memory for each process, as in 4GiB.")
 @click.option("--time", "time_", metavar="TIME", help="Grant time for each call, as in 2h.")
 @click.option("--device", "devices", multiple=True, metavar="NAME", help="Grant a device: gpu.")
+@click.option("--own-folder", "own", multiple=True, metavar="NAME", help=_OWN_FOLDER)
 @click.option("--commands", is_flag=True, help=_COMMANDS)
 @click.option(
     "--unconfined", is_flag=True, help="Grant running unconfined; without NAME, on this machine."
@@ -220,6 +231,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
     memory: str | None,
     time_: str | None,
     devices: tuple[str, ...],
+    own: tuple[str, ...],
     commands: bool,
     unconfined: bool,
     yes: bool,
@@ -244,6 +256,7 @@ def command(  # noqa: PLR0913, PLR0917 - one parameter per option
         "build": builds,
         "program": programs,
         "devices": devices,
+        "own-folder": own,
         "memory": (memory,) if memory else (),
         "time": (time_,) if time_ else (),
         "local-sockets": ("",) * local_sockets,
@@ -307,9 +320,12 @@ def _decide(invocation: _Invocation, review: Review, chosen: tuple[Need, ...]) -
     if not invocation.as_json:
         print_review(review)
     wanted = chosen or tuple(
-        need for need in review.ungranted if need.declared and not reason_against(need)
+        need
+        for need in review.ungranted
+        if need.declared and not reason_against(need, str(review.skill.home))
     )
     _say_whose_files(wanted)
+    _say_what_opens([need for need in chosen if need.kind == "own-folder"])
     undeclared = () if chosen else tuple(need for need in review.ungranted if not need.declared)
     # With the values of settings: they are shown, and granted as they are now.
     wanted, undeclared = (
@@ -352,6 +368,12 @@ def _renew(invocation: _Invocation, review: Review, more: tuple[Need, ...]) -> N
 def is_absent(need: Need) -> bool:
     """Tell whether a need is a path at which there is nothing."""
     return need.kind in ("read", "write") and not Path(need.value).exists()
+
+
+def _say_what_opens(wanted: Sequence[Need]) -> None:
+    for kind in dict.fromkeys(need.kind for need in wanted):
+        if (profile := profile_of(kind)) is not None:
+            click.echo(f"{kind}: {profile[0]}; the risk: {profile[1]}", err=True)
 
 
 def _say_whose_files(wanted: Sequence[Need]) -> None:

@@ -154,6 +154,8 @@ def warm_of(command: Command, chosen: "Plan") -> tuple[PreforkSpec | Prestarted 
         return None, ""
     if not chosen.namespaces:
         return None, "there are no namespaces on this machine, or confinement is off"
+    if chosen.own_home:
+        return None, "it writes its own folder, so nothing is loaded from there before its call"
     if command.limits.cpu_seconds is not None:
         return None, "processor time is limited, and waiting for calls would use it up"
     return command.warm, ""

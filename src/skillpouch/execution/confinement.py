@@ -80,7 +80,7 @@ PROC_FILES = (
 Right = Literal["list", "read", "run", "write", "device", "terminal", "driver", "pipe"]
 Network = Literal["none", "hosts", "host"]
 # What a confined call has beyond plain confinement, docs/concepts/profiles.md.
-Profile = Literal["loopback", "local-sockets", "gpu"]
+Profile = Literal["loopback", "local-sockets", "gpu", "own-folder"]
 
 
 class ProfileUnavailableError(CommandStartError):
@@ -110,6 +110,19 @@ _TRUNCATE = 3  # the Landlock ABI that prevents truncating files outside
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OwnFolder:
+    """What a call has in the place of its skill's folder: `top`, which it may write.
+
+    On it are mounted, read-only, the files and folders of the skill at the paths `covered`. In
+    `holders`, folders of the skill, it may make entries as in the top itself.
+    """
+
+    top: Path
+    holders: tuple[str, ...] = ()
+    covered: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
     """What a call may reach; everything not named is invisible.
 
@@ -124,7 +137,7 @@ class Confinement:
     With `network="hosts"` a call reaches `hosts`, through a proxy, and nothing else; `skill_name`
     is the skill that they were granted to. With "host" it uses the network of this machine.
     `profiles` are those that the call cannot do without: if one cannot be held, nothing runs. A
-    call with a network namespace of its own has "loopback" in any case.
+    call with a network namespace of its own has "loopback" in any case. "own-folder" is `own`.
 
     `pipes` is a folder inside a readable one: what it holds may be opened for writing, too, but
     nothing made there. On a read-only mount that is of use for named pipes only.
@@ -136,6 +149,7 @@ class Confinement:
 
     workspace: Path
     skill: Path | None = None
+    own: OwnFolder | None = None
     interpreters: tuple[Path, ...] = ()
     runnable: tuple[Path, ...] = ()
     readable: tuple[Path, ...] = ()
@@ -153,6 +167,12 @@ class Confinement:
     layered: bool = False
     stack: tuple[Path, ...] = ()
     pipes: Path | None = None
+
+    @property
+    def tops(self) -> tuple[Path, ...]:
+        """The folders of `own`, which are shown at other paths."""
+        own = self.own
+        return () if own is None else (own.top, *(own.top / holder for holder in own.holders))
 
     def __post_init__(self) -> None:
         if self.workspace == Path("/"):
@@ -197,6 +217,9 @@ class Plan:
     root: bool
     layered: bool  # each sandbox has a layer over the workspace
     stack: tuple[str, ...]  # layers of earlier calls between the two, the upmost first
+    own_home: str  # the folder of a skill that its calls may write, "" if they may not
+    own_tops: tuple[tuple[str, str], ...]  # folders that are shown there, with the paths
+    covered: tuple[str, ...]  # what of the skill is mounted there
     protections: tuple[tuple[str, str], ...] = field(compare=False)
 
     @cached_property
@@ -270,6 +293,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         root=machine.root,
         layered=namespaces and machine.overlay and _may_be_layered(confinement),
         stack=tuple(map(str, confinement.stack)),
+        **_own_fields(confinement if namespaces else None),
         protections=(),
     )
     if chosen.stack and not chosen.layered:
@@ -290,6 +314,16 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
     return replace(chosen, protections=tuple(protections.items()))
 
 
+def _own_fields(confinement: Confinement | None) -> dict[str, Any]:
+    own = confinement.own if confinement is not None else None
+    if confinement is None or own is None:
+        return {"own_home": "", "own_tops": (), "covered": ()}
+    home = str(confinement.skill)
+    tops = [(str(own.top), home)]
+    tops += [(f"{own.top}/{holder}", f"{home}/{holder}") for holder in own.holders]
+    return {"own_home": home, "own_tops": tuple(tops), "covered": own.covered}
+
+
 def _may_be_layered(confinement: Confinement) -> bool:
     return confinement.layered and not confinement.workspace_read_only
 
@@ -301,6 +335,8 @@ def _profiles(confinement: Confinement, chosen: Plan, machine: Machine) -> tuple
         found += [profile for profile in confinement.profiles if profile == "local-sockets"]
     if chosen.namespaces and not why_not("gpu", machine):
         found += [profile for profile in confinement.profiles if profile == "gpu"]
+    if chosen.own_home and not why_not("own-folder", machine):
+        found.append("own-folder")
     return tuple(found)
 
 
@@ -331,6 +367,9 @@ def plan_around(confinement: Confinement, protections: Mapping[str, str], machin
     Raises:
         SandboxUnavailableError: a required layer, files or the network would be unprotected.
     """
+    if confinement.own is not None:
+        reason = f"the sandbox {confinement.sandbox!r} cannot show it"
+        raise ProfileUnavailableError("own-folder", reason)
     bare = replace(
         confinement, sandbox="off", network="none", hosts=(), profiles=(), required=frozenset()
     )
@@ -360,6 +399,7 @@ def paths_of(confinement: Confinement) -> tuple[tuple[str, Right, bool], ...]:
         ((*confinement.interpreters, *confinement.runnable), "run"),
         ((confinement.skill,) if confinement.skill else (), "run"),
         (confinement.writable, "write"),
+        (confinement.tops, "write"),
         ((confinement.workspace,), "run" if confinement.workspace_read_only else "write"),
     )
     for paths, right in named:

@@ -49,6 +49,7 @@ class OpenedPaths:
             reason = f"it may use {count} paths, the limit is {wire.MOST_DESCRIPTORS}"
             raise CommandStartError("the tool", reason, hint="grant the folder around them")
         try:
+            self._copies |= dict(plan.own_tops)
             for (path, right), identity in zip(required, expected, strict=True):
                 self._take(path, right, identity, is_followed=path in plan.followed)
             if configuration and plan.confined:

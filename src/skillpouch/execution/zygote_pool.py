@@ -27,11 +27,13 @@ Taken = AnySandbox | UnsandboxedProcess | Ineligible | Lost
 # A plan, and the identities of the folders behind its paths: a folder that was deleted and made
 # again is another one, and a zygote would go on showing the old one. Here links are followed, which
 # is safe: a zygote starts only if it opened the same folders without following links.
-Key = tuple[Plan, tuple[Identity, ...]]
+# The last are those of the files of a skill that are mounted one by one.
+Key = tuple[Plan, tuple[Identity, ...], tuple[Identity, ...]]
 
 
 def _key(plan: Plan) -> Key:
-    return plan, tuple([_identity(path) for path in plan.required_paths])
+    covered = tuple([_identity(f"{plan.own_home}/{path}") for path in plan.covered])
+    return plan, tuple([_identity(path) for path in plan.required_paths]), covered
 
 
 def _identity(path: str) -> Identity:
@@ -139,7 +141,7 @@ class ZygotePool:
 
     def _start(self, key: Key) -> AnyZygote:
         loop = asyncio.get_running_loop()
-        zygote = self._new_zygote(loop, *key) if key[0].zygote else PlainZygote(loop)
+        zygote = self._new_zygote(loop, *key[:2]) if key[0].zygote else PlainZygote(loop)
         self._zygotes[key] = zygote
         if self._clock is None:
             self._clock = loop.call_later(self._idle_seconds / 2, self._sweep)

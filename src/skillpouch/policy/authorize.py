@@ -280,7 +280,7 @@ class Authorizer:
             wanted = [need for need in wanted if need.kind != "unconfined"]
         # With the values of settings: whoever is asked sees them.
         lacking = self._secrets.resolved(missing(wanted, grant)) if wanted else ()
-        needed, barred = _grantable(lacking) if wanted else ((), ())
+        needed, barred = _grantable(lacking, tool.home) if wanted else ((), ())
         said = (_UNCONFINED,) if is_approved or call.terms.sandbox == "off" else ()
         places = self.policy.minds_places and not is_ours
         request = Request(
@@ -385,7 +385,7 @@ class Authorizer:
             raise SecretUnsetError(case.tool.skill, lacking)
         return Permit(
             digest=case.request.digest,
-            access=access_for(needs, values, settings, unset=unset),
+            access=access_for(needs, values, settings, digest=case.request.digest, unset=unset),
             decision=decision,
             approved_by=by,
             redactor=self._secrets.redactor(values),
@@ -417,7 +417,7 @@ def _configured(tool: Tool) -> tuple[Need, ...]:
     return tool.runs.granted if isinstance(tool.runs, Hosted) else ()
 
 
-def _grantable(needs: Iterable[Need]) -> tuple[tuple[Need, ...], tuple[str, ...]]:
+def _grantable(needs: Iterable[Need], home: str) -> tuple[tuple[Need, ...], tuple[str, ...]]:
     """Return needs as they would be granted, and the reasons why some can never be granted.
 
     Paths are returned without links: this is what an approver sees and approves.
@@ -425,7 +425,7 @@ def _grantable(needs: Iterable[Need]) -> tuple[tuple[Need, ...], tuple[str, ...]
     found, barred = [], []
     for need in needs:
         try:
-            found.append(grantable(need))
+            found.append(grantable(need, home))
         except GrantRefusedError as error:
             found.append(need)
             barred.append(str(error))

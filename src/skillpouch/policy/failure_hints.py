@@ -1,6 +1,7 @@
 """Adds notes to the result of a call: what it tried to use and was not granted."""
 
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -17,8 +18,9 @@ from skillpouch.results import ToolResult
 from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.tools import Binary, BuiltIn, InlineScript, Script
 from skillpouch.trust.call_needs import has_usual_memory
-from skillpouch.trust.errors import trust_command
+from skillpouch.trust.errors import GrantRefusedError, trust_command
 from skillpouch.trust.grant import covers_package, covers_path
+from skillpouch.trust.grantable import grantable
 from skillpouch.trust.requested import kind_of, needs_no_grant, paths_in_home
 from skillpouch.trust.requested_packages import (
     fetched_by_code,
@@ -72,6 +74,11 @@ _MOST_VARIABLES = 5
 # existed before, see "redirect_dir" in Documentation/filesystems/overlayfs.rst.
 _NO_RENAME = re.compile(r"[Ii]nvalid cross-device link|EXDEV|cross-device link not permitted")
 _MOST_PATHS = 5
+# How programs report EROFS, with the path before or after it.
+_READ_ONLY = re.compile(
+    r"[\s'\"\u2018`(](/[^\s'\"\u2019`:]+)['\"\u2019`]?: [Rr]ead-only file system"
+    r"|(?:[Rr]ead-only file system|EROFS)[^\n/]{0,80}[\s'\"\u2018`](/[^\s'\"\u2019`:]+)"
+)
 # How programs report that they found nothing, in words of their own; not a command or a module.
 _FINDS_NOTHING = re.compile(
     r"^(?![^\n]*(?:command|module|package)s? not found)[^\n]*"
@@ -94,6 +101,7 @@ def with_notes(
     if result.outcome in ("ok", "failed") or result.refused_network:
         notes = notes or _network(result, call, permit, roots)
     notes += _own_loopback(result, call, permit, roots)
+    notes += _own_folder(result, call, permit, roots)
     notes += _absent_paths(result, permit)
     notes += _local_sockets(result, call, permit, roots)
     if result.outcome != "ok":
@@ -278,6 +286,74 @@ def _own_loopback(
     needs = [Need(kind="host", value=host), *_as_command(call)]
     command = trust_command(call.tool.skill, needs, roots=roots)
     return [f"{said}; the user can grant one: `{command}`"]
+
+
+def _own_folder(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the grant of a call that wrote, or wanted to write, in the folder of its skill."""
+    home = call.tool.place
+    if not home or call.is_unconfined or _is_command(call):
+        return []
+    dropped = [path for path in call.dropped if _is_named(path, home)][:_MOST_PATHS]
+    notes = []
+    if dropped:
+        told = f"note: it made {', '.join(dropped)} in its own folder, which was removed afterwards"
+        command = _keeping(dropped, call, roots)
+        notes.append(f"{told}; the user can let it keep that: `{command}`")
+    said = _last_words(result)
+    ended = _READ_ONLY.findall(said)
+    made = {_entry_made(before or after, (home, call.tool.home)) for before, after in ended} - {""}
+    named = sorted(path for path in made if _is_named(path, home))[:_MOST_PATHS]
+    # An entry that no file names, such as one with a number in it, is not to be kept.
+    around = {str(Path(path).parent) for path in made} - {*permit.access.own_folder}
+    if named or around:
+        told = "note: it wanted to write in the folder of its own skill, whose files never change"
+        command = _keeping(named or sorted(around), call, roots)
+        notes.append(f"{told}; the user can let it write beside them: `{command}`")
+    elif result.is_error and not ended and "ead-only file system" in said:
+        told = "note: if what it could not write lies in the folder of its own skill, the user can"
+        command = _keeping([_folder_of_script(call)], call, roots)
+        notes.append(f"{told} let it write beside the files there: `{command}`")
+    return notes
+
+
+def _folder_of_script(call: ToolCall) -> str:
+    runs = call.tool.runs
+    file = runs.file if isinstance(runs, Script) else call.tool.home
+    return os.path.relpath(Path(file).parent, call.tool.home) if file != call.tool.home else "."
+
+
+def _keeping(paths: Sequence[str], call: ToolCall, roots: Sequence[str]) -> str:
+    needs = [Need(kind="own-folder", value=path) for path in paths]
+    return trust_command(call.tool.skill, needs, roots=roots)
+
+
+def _entry_made(path: str, homes: Sequence[str]) -> str:
+    """Return the first part of a path below a skill that the skill does not have, "" for none."""
+    for home in homes:
+        if path.startswith(f"{home}/"):
+            parts = os.path.normpath(path[len(home) + 1 :]).split("/")
+            for length in range(1, len(parts) + 1):
+                made = "/".join(parts[:length])
+                if parts[0] != ".." and not os.path.lexists(f"{home}/{made}"):
+                    return made
+    return ""
+
+
+def _is_named(path: str, home: str) -> bool:
+    """Tell whether files of a skill name an entry, and it can be granted.
+
+    The name alone, in its output or made by it, would be no reason: its arguments decide that.
+    """
+    name = path.rpartition("/")[2]
+    try:
+        grantable(Need(kind="own-folder", value=path), home)
+    except GrantRefusedError:
+        return False
+    return any(
+        re.search(rf"['\"`/]{re.escape(name)}['\"`/]", text) for text in texts_of(home).values()
+    )
 
 
 def _absent_paths(result: ToolResult, permit: Permit) -> list[str]:

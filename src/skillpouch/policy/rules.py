@@ -338,6 +338,7 @@ _WANTS: dict[NeedKind, str] = {
     "memory": "{} of memory",
     "devices": "the device {}",
     "time": "up to {} for a call",
+    "own-folder": "to write in its own folder and to keep {} there",
     "commands": "what it was granted for commands",
     "unconfined": "to run without confinement",
 }

@@ -220,11 +220,12 @@ def access_for(
     values: Mapping[str, str],
     settings: Mapping[str, str],
     *,
+    digest: str = "",
     unset: Sequence[str] = (),
 ) -> "Access":
     """Return what a call may use if all these needs are granted; `values` are its secrets.
 
-    `unset` are granted variables without a value.
+    `digest` is that of its skill; `unset` are granted variables without a value.
     """
     # Imported here: reading skills, which uses this file, makes no calls.
     from skillpouch.calls import CONFINED, Access
@@ -236,6 +237,7 @@ def access_for(
         by_kind.setdefault(need.kind, {})[need.value] = None
     readable, writable = (_existing(by_kind.get(kind, ())) for kind in ("read", "write"))
     named = (*by_kind.get("read", ()), *by_kind.get("write", ()))
+    own = tuple(sorted(by_kind.get("own-folder", ())))
     return Access(
         secrets=values,
         settings=settings,
@@ -243,6 +245,8 @@ def access_for(
         writable=tuple(writable),
         absent=tuple(each for each in named if Path(each) not in (*readable, *writable)),
         unset=tuple(unset),
+        own_folder=own,
+        digest=digest if own else "",
         hosts=tuple(by_kind.get("host", ())),
         packages=tuple(by_kind.get("packages", ())),
         builds=tuple(by_kind.get("build", ())),

@@ -26,9 +26,10 @@ _OPTIONS = {
     "memory": "--memory",
     "devices": "--device",
     "time": "--time",
+    "own-folder": "--own-folder",
 }
 _NOUNS = {"read": "reading", "write": "writing", "packages": "package", "build": "building"}
-_NOUNS["devices"] = "device"
+_NOUNS |= {"devices": "device", "own-folder": "own folder"}
 _PLAIN = {
     "local-sockets": "local sockets",
     "commands": "all of it for commands that an agent writes",

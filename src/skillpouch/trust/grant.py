@@ -138,7 +138,7 @@ _DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 _MOST_FILES = 10_000
 _LISTS = (
     *("secrets", "settings", "hosts", "read", "write", "packages", "builds", "programs", "tools"),
-    "devices",
+    *("devices", "own_folder"),
 )
 _REQUIRED = frozenset({"skill", "home", "digest"})  # a grant of an earlier version lacks some lists
 _KINDS: dict[NeedKind, str] = {
@@ -151,6 +151,7 @@ _KINDS: dict[NeedKind, str] = {
     "build": "builds",
     "program": "programs",
     "devices": "devices",
+    "own-folder": "own_folder",
 }
 
 _SWITCHES: dict[NeedKind, str] = {"local-sockets": "local_sockets", "commands": "commands"}
@@ -193,6 +194,7 @@ class Grant:
     builds: tuple[str, ...] = ()  # packages that may be built from their source
     programs: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    own_folder: tuple[str, ...] = ()  # entries that it may make in its own folder, and keep
     memory: str = ""  # a size, as in `4GiB`
     time: str = ""  # how long a call may take, as in `2h`
     local_sockets: bool = False
@@ -225,6 +227,10 @@ class Grant:
                 return need.value in self.programs
             case "devices":
                 return need.value in self.devices
+            case "own-folder":
+                return need.value in self.own_folder or (
+                    need.value == "." and self.own_folder != ()
+                )
             case "memory" | "time":
                 return covers_amount(need.kind, getattr(self, need.kind), need.value)
             case "loopback":
@@ -295,9 +301,10 @@ def needs_of_commands(grant: Grant) -> tuple[Need, ...]:
 
     They are not under its digest: packages, plain variables and sockets among their own processes
     are for all that is done with the skill, the rest only if the grant names commands. They never
-    run unconfined.
+    run unconfined, and never write the own folder of the skill: its tools may run what is there.
     """
-    kinds = (*_FOR_ALL, *(kind for kind in (*_KINDS, *_AMOUNTS) if grant.commands))
+    named = (*(kind for kind in _KINDS if kind != "own-folder"), *_AMOUNTS)
+    kinds = (*_FOR_ALL, *(named if grant.commands else ()))
     return tuple(need for need in needs_of(grant) if need.kind in kinds)
 
 

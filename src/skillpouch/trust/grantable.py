@@ -1,6 +1,8 @@
 """Checks whether a need can be granted, and normalizes it."""
 
+import os
 import re
+import sys
 from dataclasses import replace
 
 from skillpouch.environment import cache_directory, config_directory, state_directory
@@ -20,8 +22,11 @@ def is_variable(name: str) -> bool:
     return _NAME.match(name) is not None
 
 
-def grantable(need: Need) -> Need:  # noqa: C901, PLR0911 - one for each kind
-    """Return the need as it is stored; raise GrantRefusedError if it can never be granted."""
+def grantable(need: Need, home: str = "") -> Need:  # noqa: C901, PLR0911 - one for each kind
+    """Return the need as it is stored; raise GrantRefusedError if it can never be granted.
+
+    `home` is the folder of the skill that needs it, "" if that is not known.
+    """
     match need.kind:
         case "secret":
             return _secret(need)
@@ -30,7 +35,9 @@ def grantable(need: Need) -> Need:  # noqa: C901, PLR0911 - one for each kind
         case "host":
             return _host(need)
         case "read" | "write":
-            return _path(need)
+            return _path(need, home)
+        case "own-folder":
+            return _own_folder(need, home)
         case "packages" | "build":
             return _package(need)
         case "program":
@@ -73,7 +80,7 @@ def _host(need: Need) -> Need:
         raise GrantRefusedError(need, str(error), hint=hint) from None
 
 
-def _path(need: Need) -> Need:
+def _path(need: Need, home: str) -> Need:
     found = real_path(need.value)
     if not found:
         raise GrantRefusedError(need, "it is not an absolute path")
@@ -81,6 +88,7 @@ def _path(need: Need) -> Need:
         raise GrantRefusedError(need, "it holds invisible characters")
     if need.kind == "write":
         _refuse_ours(need, found)
+        _refuse_own(need, found, real_path(home))
     return replace(need, value=found)
 
 
@@ -98,6 +106,84 @@ def _refuse_ours(need: Need, found: str) -> None:
             raise GrantRefusedError(need, reason, hint="name a smaller folder")
     if found == "/":
         raise GrantRefusedError(need, "it is the whole machine", hint="name a smaller folder")
+
+
+def _refuse_own(need: Need, found: str, home: str) -> None:
+    """Refuse the folder of the skill itself: a grant is for its content, as it is now."""
+    if home and (found == home or is_below(found, home)):
+        entry = os.path.relpath(found, home) if found != home else "NAME"
+        reason = "it lies in the skill's own folder, and the first change there ends every grant"
+        hint = f"its folder stays as it is, and its calls can write beside it: --own-folder {entry}"
+        raise GrantRefusedError(need, reason, hint=hint)
+
+
+_DEEPEST = 5
+# Names by which interpreters find code, or decide how to run it, without being told a path.
+_FOUND_BY_NAME = re.compile(
+    r".*\.(?:py[cdiow]?|so|pth|egg|sh|bash|zsh|[mc]?[jt]s|node|rb|pl|pm)"
+    r"|__pycache__|node_modules|package\.json|pyvenv\.cfg",
+    re.IGNORECASE,
+)
+
+
+def _own_folder(need: Need, home: str) -> Need:
+    """Return an entry in the folder of a skill, as a relative path.
+
+    A folder that the skill has, or `.`, is one in which entries can be made, and none is kept.
+    """
+    hint = "an entry is written data or .venv, or scripts/cache in a folder of the skill"
+    path = need.value
+    if home and path.startswith("/"):
+        path = os.path.relpath(os.path.normpath(path), os.path.normpath(home))
+    path = os.path.normpath(path) if path else "."
+    parts = path.split("/")
+    if path.startswith(("/", "../")) or path == ".." or len(parts) > _DEEPEST:
+        raise GrantRefusedError(need, "it is not an entry in the folder of the skill", hint=hint)
+    if has_hidden(path):
+        raise GrantRefusedError(need, "it holds invisible characters")
+    if path == "." or (home and _is_folder(home, path)):
+        return replace(need, value=path)
+    name = parts[-1]
+    if _FOUND_BY_NAME.fullmatch(name) or name in sys.stdlib_module_names:
+        reason = "interpreters look for code by that name, so a call could plant some for the next"
+        raise GrantRefusedError(need, reason, hint="packages are granted with --package")
+    if home:
+        _refuse_part_of_skill(need, path, home)
+    return replace(need, value=path)
+
+
+def _refuse_part_of_skill(need: Need, path: str, home: str) -> None:
+    above, _, name = path.rpartition("/")
+    if os.path.lexists(f"{home}/{path}"):
+        raise GrantRefusedError(need, "it is a part of the skill, whose files never change")
+    if above and not _is_folder(home, above):
+        first = path.partition("/")[0]
+        hint = f"name what is made in the folder of the skill: --own-folder {first}"
+        raise GrantRefusedError(need, f"{above} is not a folder of the skill", hint=hint)
+    if file := _importing(name.partition(".")[0], home):
+        raise GrantRefusedError(need, f"{file} imports a module by that name")
+
+
+def _is_folder(home: str, path: str) -> bool:
+    """Tell whether a skill has a folder at a path, and no link leads to it."""
+    folder = f"{real_path(home)}/{path}"
+    return os.path.isdir(folder) and os.path.realpath(folder) == folder
+
+
+def _importing(name: str, home: str) -> str:
+    """Return a file of the skill that imports a module of this name, "" if none does."""
+    # Imported here: only this kind of need makes it read the sources of a skill.
+    from skillpouch.trust.requested_packages import sources_of
+
+    if not name:
+        return ""
+    word = re.escape(name)
+    told = re.compile(
+        rf"^[ \t]*(?:import|from)[ \t]+(?:[\w., \t]*,[ \t]*)?{word}\b"
+        rf"|(?:\brequire\(|\bfrom|\bimport|\bimport\()\s*['\"](?:\.{{1,2}}/)*{word}['\"/]",
+        re.MULTILINE,
+    )
+    return next((path for path, text in sources_of(home).items() if told.search(text)), "")
 
 
 def _package(need: Need) -> Need:

@@ -300,7 +300,7 @@ class Grants:
         `seen` is the content that was reviewed: if the skill has changed since, SkillChangedError
         is raised. `tools` are ids of tools that an approver allowed to run from now on.
         """
-        allowed = [grantable(need) for need in needs]
+        allowed = [grantable(need, str(skill.home)) for need in needs]
         seen = seen or snapshot_of(skill.home)
         folder = self._writable()
         home = os.path.realpath(skill.home)
@@ -328,8 +328,13 @@ class Grants:
         """Do what `revoke` does, by name and folder, for a skill that may no longer exist."""
         if self._folder is None or not self._folder.exists():
             return False
+        # Imported here: most programs revoke nothing.
+        from skillpouch.execution.own_folder import forget_own_folders
+
         with self._folder.locked():
-            return self._folder.remove(_file_of(name, home))
+            was_there = self._folder.remove(_file_of(name, home))
+            forget_own_folders(name, home)
+            return was_there
 
     def list(self) -> list[Grant]:
         """Return all grants, sorted by name and folder; also of skills that changed or are gone."""

@@ -79,7 +79,7 @@ def _section(body: str) -> Iterator[tuple[int, str, bool]]:
 
 
 _OWN: dict[str, NeedKind] = {"secrets": "secret", "settings": "setting", "hosts": "host"}
-_OWN |= {"read": "read", "write": "write", "devices": "devices"}
+_OWN |= {"read": "read", "write": "write", "devices": "devices", "own-folder": "own-folder"}
 _FLAGS: tuple[NeedKind, ...] = ("local-sockets", "loopback", "unconfined")
 _LISTS = ("env", "requiredEnv", "required_env", "credentials")
 _NAME_KEYS = ("env", "name", "key", "variable", "var")
@@ -95,10 +95,12 @@ def asks_in_frontmatter(skill: Skill) -> Iterator[Need]:
     if not found:
         return
     lines, file = _lines(skill.file), Path(skill.file).name
-    for kind, written, called, place in found:
-        value = _spelt(kind, written, skill)
+    for asked, written, called, place in found:
+        kind, value = asked, _spelt(asked, written, skill)
         if kind == "read" and is_below(value, str(skill.home)):
             continue  # every skill reads its own files
+        if kind == "write" and is_below(value, str(skill.home)):
+            kind, value = "own-folder", os.path.relpath(value, skill.home)
         line = next((lines[at] for at in _upward(place) if at in lines), 0)
         where = f"{file}:{line} ({called})" if line else called
         yield Need(kind=kind, value=value, asked_in=where)

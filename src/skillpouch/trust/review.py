@@ -141,10 +141,10 @@ def _asks(skill: Skill, tools: Sequence[Tool]) -> tuple[Need, ...]:
     return (*asks, *read, *folder_asks(skill, tools))
 
 
-def reason_against(need: Need) -> str:
-    """Return why a need can never be granted, "" if it can be."""
+def reason_against(need: Need, home: str = "") -> str:
+    """Return why a need can never be granted to the skill in a folder, "" if it can be."""
     try:
-        grantable(need)
+        grantable(need, home)
     except GrantRefusedError as error:
         return error.reason
     return ""

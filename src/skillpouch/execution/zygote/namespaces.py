@@ -290,6 +290,23 @@ class NewRoot:
             os.close(fd)
         self.opened.append((fcntl.fcntl(tree, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY), right))
 
+    def open_covered(self, path: str, right: str, given: int, covered: tuple[str, ...]) -> None:
+        """Clone what is in a folder, each to be attached where another folder is shown."""
+        fd = open_plain(path)
+        try:
+            if not os.path.sameopenfile(fd, given):
+                raise replaced(path)
+            for inner in covered:
+                entry = open_plain(inner, fd)
+                self._clone(path + "/" + inner, entry, right)
+                os.close(entry)
+            # For the rule of Landlock alone: it is not attached.
+            tree = kernel.clone_tree_of(fd)
+        finally:
+            os.close(fd)
+        self.opened.append((fcntl.fcntl(tree, fcntl.F_DUPFD_CLOEXEC, _OUT_OF_THE_WAY), right))
+        os.close(tree)
+
     def _clone(self, real: str, fd: int, right: str) -> int:
         folder = stat.S_ISDIR(os.fstat(fd).st_mode)
         tree = kernel.clone_tree_of(fd)
@@ -333,9 +350,9 @@ class NewRoot:
         kernel.set_attributes_at("/", ATTR_RDONLY | ATTR_NOSUID | ATTR_NODEV)
 
 
-def open_plain(path: str) -> int:
+def open_plain(path: str, above_fd: int = -1) -> int:
     """Open a path without following any link in it, as the host does (untrusted_files)."""
-    fd = os.open("/", _ENTER)
+    fd = os.open("/", _ENTER) if above_fd < 0 else os.dup(above_fd)
     *above, name = path.strip("/").split("/")
     try:
         for part in above:
@@ -422,10 +439,12 @@ def enter_new_root(
     given: list[tuple[str, str, int]],
     links: dict[str, str],
     copies: dict[str, str],
+    covered: tuple[str, tuple[str, ...]] = ("", ()),
 ) -> NewRoot:
     """Enter a new root with paths of the system (path, right) and those the host has opened.
 
-    Those in `copies` are seen at another path.
+    Those in `copies` are seen at another path. `covered` is a folder that is not shown itself, but
+    in its place one of `copies`, and what of it is shown there.
     """
     # Without this, if root, mounts made here would appear on the machine, mount_namespaces(7), and
     # pivot_root(2) would fail.
@@ -434,7 +453,10 @@ def enter_new_root(
     for path, right in named:
         root.open_named(path, right)
     for path, right, fd in given:
-        root.open_given(path, right, fd, copies.get(path, path))
+        if path == covered[0]:
+            root.open_covered(path, right, fd, covered[1])
+        else:
+            root.open_given(path, right, fd, copies.get(path, path))
     root.enter(_BASE)
     return root
 

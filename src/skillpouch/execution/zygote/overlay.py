@@ -181,12 +181,15 @@ class Overlays:
         In a sandbox, the rule for the workspace is one for its overlay.
         """
         left = []
+        by_path = {path: fd for (path, _), (fd, _) in zip(config["given"], config["opened"])}
+        own = {home: by_path[top] for top, home in config["own_tops"][:1]}
         for (path, right), (fd, _) in sorted(zip(config["given"], config["opened"])):
             if path == self._workspace:
                 self.lower = fd
             elif path.startswith(self._workspace + "/"):
-                # Read-only paths stay those of the machine.
-                self._inner.append((path, -1 if right == "write" else fd))
+                # Read-only paths stay those of the machine; at that of a skill which may write its
+                # own folder, that one is shown, with all that is mounted on it.
+                self._inner.append((path, -1 if right == "write" else own.get(path, fd)))
                 if right == "write":
                     os.close(fd)
                 else:

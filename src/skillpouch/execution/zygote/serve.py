@@ -158,7 +158,10 @@ def _prepare(control: _socket.socket, config: Fields, fds: list[int]) -> ZygoteS
         os._exit(0)
     kernel.die_with_parent()
     given = [(path, right, fd) for fd, (path, right) in zip(fds, config["given"])]
-    root = namespaces.enter_new_root(config["named"], given, config["links"], config["copies"])
+    covered = (config["own_home"], config["covered"])
+    root = namespaces.enter_new_root(
+        config["named"], given, config["links"], config["copies"], covered
+    )
     _close(fds)  # they lead into the machine's own mounts; the new root has its own descriptors
     config["opened"] = root.opened
     return ZygoteServer(control, config, root)
