@@ -134,7 +134,7 @@ def _with_others(needs: Needs | None, packages: list[str], script: Script) -> Ne
         return _python(needs, names) if names else needs
     if script.language in ("javascript", "typescript"):
         names = [package.removeprefix(_NPM) for package in packages if package.startswith(_NPM)]
-        return _node(names) if names and needs is None else needs
+        return _node(needs, names) if names else needs
     return needs
 
 
@@ -148,12 +148,21 @@ def _python(needs: Needs | None, names: list[str]) -> Needs:
     return replace(needs, requirements=tuple(sorted({*needs.requirements, *granted})))
 
 
-def _node(names: list[str]) -> NodeNeeds:
+def _node(needs: Needs | None, names: list[str]) -> Needs:
     wanted = dict(_split(name) for name in names)
-    manifest = {"name": "skillpouch-environment", "version": "0.0.0", "private": True}
-    text = json.dumps(manifest | {"dependencies": wanted}, indent=1, sort_keys=True)
-    packages = tuple(sorted(names))
-    return NodeNeeds(declared_in=_GRANTED, manifest=Manifest(packages=packages, text=text))
+    if not isinstance(needs, NodeNeeds):
+        manifest = {"name": "skillpouch-environment", "version": "0.0.0", "private": True}
+        text = json.dumps(manifest | {"dependencies": wanted}, indent=1, sort_keys=True)
+        packages = tuple(sorted(names))
+        return NodeNeeds(declared_in=_GRANTED, manifest=Manifest(packages=packages, text=text))
+    declared = needs.manifest
+    if declared.lock is not None:
+        return needs  # npm installs exactly what a lock file has
+    value = json.loads(declared.text)
+    value["dependencies"] = wanted | value.get("dependencies", {})
+    text = json.dumps(value, indent=1, sort_keys=True)
+    packages = tuple(sorted({*declared.packages, *names}))
+    return replace(needs, manifest=Manifest(packages=packages, text=text))
 
 
 def _split(name: str) -> tuple[str, str]:

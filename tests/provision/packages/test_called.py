@@ -363,6 +363,27 @@ TYPED = {
 }
 
 
+@pytest.mark.usefixtures("without_uv")
+def test_a_granted_package_of_npm_is_installed_beside_those_that_are_declared(
+    registry: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    for name in ("declared-one", "granted-one"):
+        registry.add_npm(name, "1.0.0", {"index.js": f"module.exports = '{name}';\n"})
+    code = "console.log(require('declared-one'), require('granted-one'));\n"
+    package = '{"dependencies": {"declared-one": "^1.0.0"}}'
+    home = write_skill(files={"scripts/x.js": code, "package.json": package})
+    manager = SkillManager(home.parent, policy=Policy(), workspace=workspace)
+    granted = [Need(kind="packages", value=name) for name in ("npm:declared-one@^1.0.0",)]
+    Grants().grant(manager.get_skill("demo"), granted)
+    lacking = manager.call("demo.x")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="packages", value="npm:granted-one")])
+
+    ran = manager.call("demo.x")
+
+    assert lacking.outcome == "failed"
+    assert ran.stdout == "declared-one granted-one\n", ran.content
+
+
 def test_a_granted_tsx_runs_scripts_in_typescript(
     registry: Registry, write_skill: WriteSkill, workspace: Path
 ) -> None:
