@@ -24,6 +24,7 @@ from skillpouch.jobs.job import (
     NoSuchQuestionError,
     QuestionExpiredError,
 )
+from skillpouch.jobs.job_run import JobSecretsGoneError
 from skillpouch.jobs.job_runner import user_jobs
 from skillpouch.jobs.questions import (
     LastingAnswerError,
@@ -379,6 +380,25 @@ def test_without_sessions_an_approval_for_the_session_is_for_the_jobs_of_one_man
     assert again.result(60).outcome == "ok"
     assert question_of(elsewhere).state == "pending"
     assert ran(work) == ["one", "two"]
+
+
+def test_a_secret_that_only_the_killed_host_knew_is_missed_by_its_name(
+    manager: SkillManager, work: Path
+) -> None:
+    front = "metadata:\n  skillpouch:\n    secrets: [DEMO_TOKEN]\n"
+    text = f"---\nname: demo\ndescription: Demo.\n{front}---\nDo it.\n"
+    (manager.roots[0] / "demo/SKILL.md").write_text(text)
+    asks = SkillManager(*manager.roots, workspace=work, secrets=lambda *_: "tok-5f3a9c1e77")
+    heard, missed = asks.start("demo.secret"), asks.start("demo.secret")
+    user_answers(question_of(heard), YES)
+    assert heard.result(60).stdout == "it is [redacted DEMO_TOKEN]\n"
+    kept = question_of(missed)
+
+    kill_host()
+    user_answers(kept, YES)
+
+    with pytest.raises(JobSecretsGoneError, match="was given DEMO_TOKEN has ended"):
+        missed.result(60)
 
 
 def with_approver(manager: SkillManager, approver: object) -> SkillManager:

@@ -1,9 +1,11 @@
 import asyncio
 import hmac
 import json
+import re
 import time
 from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -274,6 +276,27 @@ async def test_a_host_inside_is_called_only_if_the_user_said_so(name: str) -> No
 
     assert seen == []
     assert found.webhook.endswith("inside your network: say `internal = true` if that is meant")
+
+
+async def test_the_receiver_of_the_documentation_checks_and_answers() -> None:
+    page = Path(__file__).parents[2] / "docs/concepts/approvals.md"
+    *_, example = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)
+    shown: dict[str, Any] = {}
+    exec(example.replace("reports.build", "demo.say"), shown)
+    store, seen = JobStore(), set[str]()
+    kept = asked(store)
+
+    def documented(headers: dict[str, str], body: bytes) -> tuple[int, dict[str, str], bytes]:
+        reply: tuple[int, dict[str, str], bytes] = shown["reply_to"](headers, body, SECRET, seen)
+        twice = shown["reply_to"](headers, body, SECRET, seen)[0]
+        forged = shown["reply_to"](headers, body + b" ", SECRET, seen)[0]
+        assert (twice, forged) == (409, 401)
+        return reply
+
+    with receiver(documented) as (url, _):
+        found = await sent(store, kept, url)
+
+    assert (found.state, found.webhook) == ("approved", "delivered, and answered")
 
 
 @pytest.mark.parametrize("value", ["", "short"])

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -35,6 +35,22 @@ class JobSkillChangedError(JobError):
         super().__init__(
             f"{tool} changed after job {job_id} was started, so it was not run",
             hint="look at the change, and start it again",
+        )
+
+
+class JobSecretsGoneError(JobError):
+    """What the caller sent of secrets is in the memory of one job host only; nothing ran."""
+
+    code = "job_secrets_gone"
+
+    def __init__(self, job_id: str, tool: str, names: Sequence[str]) -> None:
+        self.job_id = job_id
+        self.tool = tool
+        self.names = tuple(names)
+        super().__init__(
+            f"job {job_id} ({tool}) was not run: the job host that was given {', '.join(names)} has"
+            " ended, and the next one does not have it",
+            hint="start the call again, where the secret is known",
         )
 
 

@@ -17,6 +17,7 @@ from skillpouch.jobs.job import FINAL, JobLostError, JobState, JobStoreError
 from skillpouch.jobs.job_run import (
     QUESTION_SECONDS,
     JobEnding,
+    JobSecretsGoneError,
     JobSkillChangedError,
     ProgressRow,
     as_job,
@@ -31,7 +32,7 @@ from skillpouch.jobs.questions import KeptApprover
 from skillpouch.manager import SkillManager
 from skillpouch.policy.limit_rules import JobBounds
 from skillpouch.policy.loading import read_job_bounds
-from skillpouch.trust.errors import SkillChangedError
+from skillpouch.trust.errors import SecretUnsetError, SkillChangedError
 
 _log = logging.getLogger(__name__)
 _MOST_EXECUTORS = 32
@@ -338,7 +339,10 @@ class JobQueue:
             is_changed = ending.code == SkillChangedError.code
             was_asked = is_changed and await self._approver.outdate(row.id)
             if not was_asked:
-                return ending
+                break
+        if ending.code == SecretUnsetError.code and row.id not in self._secrets and call.names:
+            raise JobSecretsGoneError(row.id, row.tool, call.names)
+        return ending
 
     async def _finish(self, row: JobRow, ending: JobEnding) -> None:
         """Write how a job ended; on a full disk, again and again: its result must not be lost."""
