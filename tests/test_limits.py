@@ -454,7 +454,7 @@ def test_no_grant_gives_more_than_it_says_and_no_caller_more_than_that(
 
 @pytest.mark.parametrize("copied", [pickle.loads(pickle.dumps(LIMIT)), copy.deepcopy(LIMIT)])
 def test_a_limit_that_nobody_set_stays_one_when_it_is_copied(copied: UsualSeconds) -> None:
-    assert (copied, copied.declared, copied.most) == (900, True, 1000)
+    assert (float(copied), copied.declared, copied.most) == (900.0, True, 1000.0)
     assert copied.needs_grant
 
 
