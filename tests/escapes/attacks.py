@@ -616,6 +616,27 @@ LAYERED = {
             "must_not(os.stat(name).st_dev != os.stat(WORKSPACE).st_dev)"
         ),
     ),
+    "list a layer of its session that waits": ("undo-6", "os.listdir(E['STAGED'])"),
+    "write to a layer of its session that waits": (
+        "undo-6",
+        (
+            "open(WORKSPACE + '/staged-mark', 'w').write('through the overlay')\n"
+            "open(E['STAGED'] + '/staged-mark', 'w').write('beside it')"
+        ),
+    ),
+    "remove what waits in a layer of its session": (
+        "undo-6",
+        "os.unlink(WORKSPACE + '/staged-mark'); os.unlink(E['STAGED'] + '/staged-mark')",
+    ),
+    "list what another session has staged": ("undo-6", "os.listdir(E['OTHERS'])"),
+    "find layers that wait among the mounts": (
+        "undo-6",
+        _MOUNTS + "must_not([words for words in mounts if '/changes/' in words[3]])",
+    ),
+    "find what another session has staged by its name": (
+        "undo-6",
+        "must_not([top for top, _, names in os.walk('/') if 'others-mark' in names])",
+    ),
     "unmount the overlay": ("layer-3", "call(166, WORKSPACE.encode(), 2)"),
     "have the kernel forget the layer": ("layer-3", "call(433, -100, WORKSPACE.encode(), 0)"),
     "move the overlay": (

@@ -128,6 +128,8 @@ class Outside:
             path.mkdir()
         self.secret = self.folder / "secret"
         self.secret.write_text("hunter2")
+        self.staged = self._stage("7", "staged-mark")  # by the session of the attempts
+        self.others = self._stage("8", "others-mark")  # by another one
         (self.folder / "other-skill" / "SKILL.md").write_text("other")
         (self.skill / "SKILL.md").write_text("own")
         self.script = self.skill / "attempt.py"
@@ -143,6 +145,13 @@ class Outside:
         self.sibling = subprocess.Popen(["/bin/sleep", "1000"], start_new_session=True)
         self.terminal = pty.openpty()
         self.before = self.secret.stat()
+
+    def _stage(self, call: str, name: str) -> Path:
+        """Make a layer of a call that waits, with a file in it."""
+        layer = self.state / "skillpouch" / "changes" / call / "upper" / "0"
+        layer.mkdir(parents=True)
+        (layer / name).write_text("staged")
+        return layer
 
     def _listen(self, name: str) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX)
@@ -170,6 +179,8 @@ class Outside:
             "TERMINAL": os.ttyname(self.terminal[1]),
             "CALL": os.environ["TOKEN"],
             "LAYERS": str(self.state / "skillpouch" / "layers"),
+            "STAGED": str(self.staged),
+            "OTHERS": str(self.others),
         }
 
     def reached(self, *, layered: bool) -> list[str]:
@@ -188,6 +199,8 @@ class Outside:
             found.append("sibling killed")
         # The host itself saves long output there.
         known = {"socket", "datagrams", ".skillpouch"}
+        if (self.staged / "staged-mark").read_text() != "staged":
+            found.append("a layer that waits was changed")
         if layered:
             found += [path.name for path in self.workspace.iterdir() if path.name not in known]
         return found
@@ -227,6 +240,7 @@ def confinement_of(outside: Outside, ways: Ways) -> Confinement:
         hosts=("example.com",) if granted else (),
         profiles=tuple(profile for way, profile in PROFILES.items() if way in ways),
         layered="layered" in ways,
+        stack=(outside.staged,) if "layered" in ways else (),
     )
 
 
