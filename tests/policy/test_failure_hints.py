@@ -2,6 +2,7 @@
 
 import re
 import socket
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -507,6 +508,24 @@ def test_a_script_that_goes_on_without_a_server_is_told_that_loopback_is_its_own
 
     assert result.outcome == "ok"
     assert "note: 127.0.0.1 is its own: it reaches no server of this machine" in result.content
+
+
+def test_a_script_that_wants_to_write_a_git_hook_is_told_why_not_and_the_grant(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    script = "ln -sf ../../pre-push .git/hooks/pre-push && echo linked\n"
+    home = write_skill(files={"scripts/x.sh": script})
+    subprocess.run(["git", "init", "-q", str(workspace)], check=True)
+    hooks = workspace.resolve() / ".git/hooks"
+
+    refused = content_of(home, workspace)
+    skill = SkillManager(home.parent).get_skill("demo")
+    Grants().grant(skill, [Need(kind="write", value=str(hooks))], by="test")
+
+    told = f"note: {hooks} is read-only for tools, because other programs run what is there"
+    assert f"{told}, unconfined; the user can let it write that: `skillpouch trust demo" in refused
+    assert "files of a skill are read-only" not in refused
+    assert content_of(home, workspace).startswith("linked")
 
 
 ASKS_A_SERVER = """

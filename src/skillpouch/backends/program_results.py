@@ -22,6 +22,7 @@ from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
 from skillpouch.tools import Tool
 from skillpouch.trust.requested import paths_in_home
+from skillpouch.workspace.read_only import READ_ONLY_ERROR, run_later_named
 from skillpouch.workspace.workspace import Before, changed_files
 
 # How programs report that a file, a folder or the network was not accessible.
@@ -31,7 +32,6 @@ _DENIED = re.compile(
     r"|[Oo]peration not permitted|EPERM|resolve host|name resolution|[Nn]etwork is unreachable"
     r"|EAI_AGAIN|getaddrinfo"
 )
-_READ_ONLY = re.compile(r"EROFS|[Rr]ead-only file system")
 _WINDOWS_LINES = re.compile(
     r"\$'[^'\n]*\\r'+: command not found|near unexpected token `\$'[^'\n]*\\r'"
 )
@@ -165,9 +165,10 @@ def _note(call: ToolCall, output: str) -> str:
         return "note: its lines end as on Windows, with \\r\\n, which a shell cannot read"
     if program := _program_not_installed(output):
         return f"note: {program} is not installed, or tools cannot see it"
-    if call.is_unconfined or not (_DENIED.search(output) or _lacks_hidden_file(call, output)):
-        return ""
-    if call.tool.home and _READ_ONLY.search(output):
+    is_denied = _DENIED.search(output) or _lacks_hidden_file(call, output)
+    if call.is_unconfined or not is_denied or run_later_named(call, output):
+        return ""  # of what others run later, another note tells
+    if call.tool.home and READ_ONLY_ERROR.search(output):
         folders = ", ".join(map(str, (call.terms.workspace, *call.access.writable)))
         said = "note: the files of a skill are read-only for its tools; they write in the workspace"
         return f"{said} {folders} and /tmp"

@@ -29,6 +29,7 @@ from skillpouch.trust.requested_packages import (
     texts_of,
     variables_without_default,
 )
+from skillpouch.workspace.read_only import run_later_named
 
 # Messages of programs without a network: a name is not found, or there is no route to it. Not a
 # regular expression: they are looked for in the output of every call.
@@ -109,6 +110,7 @@ def with_notes(
     if result.outcome == "failed":
         notes += _changed_files(result, call, permit, roots)
         notes += _folder_renames(result, call)
+        notes += _run_later(result, call, roots)
     if isinstance(call.tool.runs, Script):
         # What a script installs by itself is often what its output tells to install, too.
         found = _of_script(result, call, permit, roots)
@@ -251,6 +253,17 @@ def _folder_renames(result: ToolResult, call: ToolCall) -> list[str]:
     return [f"{told} (`mv` copies it); the user can let it write directly: {rule}"]
 
 
+def _run_later(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
+    """Name the grant of a call that wanted to write what other programs run, such as git hooks."""
+    path = "" if call.is_unconfined else run_later_named(call, _last_words(result))
+    if not path or not call.tool.home:
+        return []
+    needs = [Need(kind="write", value=path), *_as_command(call)]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    told = f"note: {path} is read-only for tools, because other programs run what is there"
+    return [f"{told}, unconfined; the user can let it write that: `{command}`"]
+
+
 def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
     """Say how much memory the call had, and who can give it more, if that ended it."""
     most = permit.applied_to(call).limits.memory_bytes
@@ -311,7 +324,9 @@ def _own_folder(
         told = "note: it wanted to write in the folder of its own skill, whose files never change"
         command = _keeping(named or sorted(around), call, roots)
         notes.append(f"{told}; the user can let it write beside them: `{command}`")
-    elif result.is_error and not ended and "ead-only file system" in said:
+    elif not result.is_error or run_later_named(call, said):
+        pass
+    elif not ended and "ead-only file system" in said:
         told = "note: if what it could not write lies in the folder of its own skill, the user can"
         command = _keeping([_folder_of_script(call)], call, roots)
         notes.append(f"{told} let it write beside the files there: `{command}`")

@@ -22,6 +22,9 @@ from skillpouch.environment import (
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import BoundedCache
 
+# How programs report EROFS.
+READ_ONLY_ERROR = re.compile(r"EROFS|[Rr]ead-only file system")
+
 # Files that other programs run or obey without being asked, and unconfined: a shell that enters
 # the folder, an editor or an agent that opens it, git. Not files that a person starts, such as a
 # Makefile, or that run on another machine, such as .github/workflows: these are ordinary source.
@@ -191,6 +194,16 @@ def made_to_run_later(
     own = {path for path in granted if workspace in path.parents}
     theirs = {path for path in made & before.keys() if not _is_below(workspace / path, own)}
     return tuple(sorted(theirs | made - before.keys()))
+
+
+def run_later_named(call: ToolCall, output: str) -> str:
+    """Return the path of the workspace that a program wanted to write and others run later."""
+    lines = [line for line in output.splitlines() if READ_ONLY_ERROR.search(line)]
+    for path in call.terms.run_later if lines else ():
+        inside = path.relative_to(call.terms.workspace)
+        if any(str(inside) in line for line in lines):
+            return str(path)
+    return ""
 
 
 def told_what_runs(
