@@ -154,3 +154,14 @@ def test_a_script_that_does_not_say_what_it_missed_or_lost_in_its_home_is_told_t
     assert result.outcome == "ok"
     assert f"`skillpouch trust demo --{SILENT[script]} {path} --root {skills}`" in result.notes[0]
     assert result.left_in_home == (SILENT[script] == "write")
+
+
+def test_a_failure_that_names_a_file_of_its_own_home_is_told_whose_it_is(
+    tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    script = "import sys\nsys.exit('the browser does not exist at /tmp/.cache/browsers/chrome')\n"
+    skills = write_skill(files={"scripts/x.py": script}).parent
+
+    content = SkillManager(skills, workspace=tmp_path, cache=False).call("demo.x").content
+
+    assert "note: its HOME is a folder of its own, in which nothing of yours is" in content

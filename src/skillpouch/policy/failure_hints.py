@@ -86,6 +86,10 @@ _FINDS_NOTHING = re.compile(
     r"(?:\b(?:no|not|cannot|missing)\b[^\n]{0,80}\b(?:found|exist|such)|doesn't exist)",
     re.IGNORECASE | re.MULTILINE,
 )
+_OWN_HOME = (
+    "note: its HOME is a folder of its own, in which nothing of yours is; a path of your home that"
+    " the user grants (`--read`) is found there"
+)
 _LOST_HOME = "note: its HOME is a folder of its own, which is gone now: what it wrote there is lost"
 _IN_ETC = re.compile(r"/etc/[\w./+@-]*\w")
 
@@ -411,8 +415,10 @@ def _home(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[st
     given += permit.access.absent  # of which another note tells
     lacked = [path for path in paths if not any(covers_path(g, f"{user}/{path}") for g in given)]
     if not lacked:
-        is_lost = is_left and f"{own}/." in said
-        return [_LOST_HOME] if is_lost else []
+        names_own = f"{own}/." in said
+        if names_own and finds_nothing and result.is_error:
+            return [_OWN_HOME]
+        return [_LOST_HOME] if names_own and is_left else []
     # What it names or left there is not missing, so it has just been made.
     kind: NeedKind = "write" if is_left or f"{own}/{lacked[0]}" in said else "read"
     needs = [Need(kind=kind, value=f"{user}/{path}") for path in lacked[:_MOST_PATHS]]
