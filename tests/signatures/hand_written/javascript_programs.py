@@ -350,4 +350,26 @@ for (const arg of process.argv.slice(2)) {
 }
 console.log(mode, all);
 """,
+    "any flag after a command": """
+function parseArgs(argv) {
+  const [command, ...tokens] = argv;
+  if (!command || command === "--help") return { command: "help", options: {} };
+  const options = {};
+  for (let index = 0; index < tokens.length; index += 1) {
+    const token = tokens[index];
+    if (!token.startsWith("--")) throw new Error(`Unexpected argument: ${token}`);
+    const key = token.slice(2);
+    const next = tokens[index + 1];
+    if (next === undefined || next.startsWith("--")) {
+      options[key] = true;
+    } else {
+      options[key] = next;
+      index += 1;
+    }
+  }
+  return { command, options };
+}
+const { command, options } = parseArgs(process.argv.slice(2));
+console.log(command, JSON.stringify(options));
+""",
 }

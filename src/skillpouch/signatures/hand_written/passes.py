@@ -103,10 +103,14 @@ class LoopReader:
         return self.passes[flag]
 
     def _note_passing(self, made: Pass) -> None:
-        """Note new variables that hold the word itself, or are set for an unknown flag, too."""
-        is_strange = made.word in [Known(text) for text in _STRANGE]
+        """Note new variables that hold the word itself, or are set for an unknown flag, too.
+
+        One that is named after the unknown flag is an option that the loop makes of it.
+        """
+        strange = next((text for text in _STRANGE if made.word == Known(text)), "")
         for key, value in made.changed.items():
-            if key not in self.before and (value == made.word or is_strange):
+            is_set_anyway = bool(strange) and strange.lstrip("-") not in str(key[1])
+            if key not in self.before and (value == made.word or is_set_anyway):
                 self.passing.add(key)
 
     def _candidates(self) -> list[str]:
