@@ -150,6 +150,8 @@ def test_jobs_are_listed_by_state_and_shown_whole(skillpouch: Skillpouch) -> Non
     assert kept.id in waiting[5]
     assert [each["id"] for each in ended] == [done]
     assert kept.id in shown.out
+    assert skillpouch("jobs", "show", asking, "--json").json["output_bytes"] == 0
+    assert skillpouch("jobs", "show", done, "--json").json["output_bytes"] == len("hello\n")
     assert f"skillpouch approvals show {asking}" in shown.err
     assert (none.code, none.out, none.err) == (0, "", "there are no such jobs\n")
 

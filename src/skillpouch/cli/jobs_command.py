@@ -28,7 +28,7 @@ from skillpouch.text import clean
 
 _LOOK_SECONDS = 0.5
 _EXIT_NOT_ENDED = 124  # as timeout(1)
-_HEADINGS = ("id", "started", "tool", "state", "took", "progress")
+_HEADINGS = ("id", "queued", "tool", "state", "took", "progress")
 _NO_OUTPUT = 2**62  # an offset after everything
 
 
@@ -137,7 +137,8 @@ def show(job: str, roots: tuple[Path, ...], as_json: bool) -> None:  # noqa: ARG
 
 
 def _output_bytes(job: Job) -> int:
-    return job.output(_NO_OUTPUT, most_bytes=1).next_offset
+    end = job.output(_NO_OUTPUT, most_bytes=1).next_offset
+    return 0 if end == _NO_OUTPUT else end  # it has written nothing so far
 
 
 def _ending(job: Job) -> dict[str, Any]:
@@ -345,7 +346,7 @@ def _progress(job: Job) -> str:
 
 def _took(job: Job) -> str:
     started, ended = job.started_at, job.ended_at
-    if started is None:
+    if started is None or job.state == "waiting_for_approval":
         return ""
     seconds = ((ended or datetime.now(started.tzinfo)) - started).total_seconds()
     return f"{max(seconds, 0.0):.1f} s"
