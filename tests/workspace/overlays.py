@@ -41,7 +41,12 @@ def do(root, name, *words):
     elif name == "truncate": os.truncate(at[0], words[1])
     elif name == "delete": os.unlink(at[0])
     elif name == "rename": os.rename(at[0], at[1])
-    elif name == "move": shutil.move(at[0], at[1])
+    elif name == "move":
+        # An overlay has it copied, and then a file with several names becomes several files.
+        for folder, _, names in os.walk(at[0]):
+            if any(os.lstat(f"{folder}/{name}").st_nlink > 1 for name in names):
+                raise OSError(18, "it has a file with several names")
+        shutil.move(at[0], at[1])
     elif name == "swap":
         aside = at[0] + ".swap"
         os.rename(at[0], aside); os.rename(at[1], at[0]); os.rename(aside, at[1])
@@ -69,9 +74,8 @@ for line in sys.stdin:
     order = json.loads(line)
     root = order["at"]
     if order["lower"]:
-        way = "userxattr" if user else "redirect_dir=on,index=off,metacopy=off"
         folders = ",".join(f"{name}dir={order[name]}" for name in ("lower", "upper", "work"))
-        options = f"{folders},{way},volatile"
+        options = f"{folders},userxattr,index=off,metacopy=off,volatile"
         if libc.mount(b"overlay", root.encode(), b"overlay", 0, options.encode()):
             print(json.dumps("mount: " + os.strerror(ctypes.get_errno())), flush=True)
             continue

@@ -37,18 +37,16 @@ MOST_NAMED = 20_000  # changes that are listed; all of them are counted
 class Swap:
     """Exchanges what is at `path` with what is in `slot`, a path below the call's folder.
 
-    `before` is what the workspace has until it is done, `after` what it has then; `old_path` is
-    where `before` was before all steps, if its folder was renamed. With `link`, the slot is made as
-    another name of that file of the workspace. `twin` is another name that the file had in the
-    workspace, with its inode, for undoing a step whose slot holds a copy. `needs` is the number of
-    a step without which this one is not applied.
+    `before` is what the workspace has until it is done, `after` what it has then. With `link`, the
+    slot is made as another name of that file of the workspace. `twin` is another name that the file
+    had in the workspace, with its inode, for undoing a step whose slot holds a copy. `needs` is the
+    number of a step without which this one is not applied.
     """
 
     path: str
     slot: str
     before: Identity | None
     after: Identity | None
-    old_path: str = ""
     link: str = ""
     twin: str = ""
     twin_inode: int = 0
@@ -191,8 +189,7 @@ class ChangePlan:
         """
         best, is_at = None, ""
         for swap in self.swaps:
-            at = swap.path if new else swap.old_path or swap.path
-            side = swap.after if new else swap.before
+            side, at = swap.after if new else swap.before, swap.path
             if side is not None and len(at) > len(is_at) and f"{path}/".startswith(f"{at}/"):
                 best, is_at = swap, at
         if best is None or best.done == new:
@@ -251,7 +248,6 @@ _OF_SWAP = (
     "slot",
     "before",
     "after",
-    "old_path",
     "link",
     "twin",
     "twin_inode",

@@ -22,7 +22,7 @@ _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)  # NFS and others 
 _HANDLE_BYTES = 128  # MAX_HANDLE_SZ of name_to_handle_at(2)
 _MOST_OPEN = 128
 # Written by an overlay into its upper folder; whatever is brought into a workspace has none.
-OVERLAY_ATTRIBUTES = ("trusted.overlay.", "user.overlay.")
+OVERLAY_ATTRIBUTES = "user.overlay."
 
 Identity = tuple[int, ...]  # a file: inode, mode, owner, group, size, mtime; a folder: inode, type
 

@@ -21,7 +21,6 @@ from skillpouch.workspace.layer_reading import (
     LayerReader,
     RenameCandidates,
     all_below,
-    is_merged,
     is_pipe,
     is_plain,
     names_of,
@@ -37,9 +36,8 @@ _DEVICE = "it is a device"
 class LayerPlanner:
     """Adds the steps of one layer to a plan.
 
-    First all renamed files and folders go out of the workspace into slots, the deepest first; then
-    every place gets what belongs there, from the top down. So folders may be renamed into each
-    other and swapped.
+    First all renamed files go out of the workspace into slots, the deepest first; then every place
+    gets what belongs there, from the top down. So files may be swapped with each other.
     """
 
     def __init__(self, reader: LayerReader, plan: ChangePlan, numbers: Iterator[int]) -> None:
@@ -49,7 +47,7 @@ class LayerPlanner:
         self._numbers = numbers
         self._claimed = {swap.path for swap in plan.swaps}
         self._entries: list[LayerEntry] = []
-        self._moved: dict[str, LayerEntry] = {}  # what goes to another place, by lower path
+        self._moved: dict[str, LayerEntry] = {}  # files that go to another place, by lower path
         self._gone: dict[str, os.stat_result] = {}  # lower files that leave their place
         self._gone_folders: set[str] = set()
         self._blocked: set[str] = set()  # folders to remove in which somebody else is at work
@@ -62,8 +60,7 @@ class LayerPlanner:
     def run(self) -> None:
         """Read the layer, and add its steps and changes to the plan."""
         root = self._reader.read()
-        self._entries = list(all_below(root))
-        self._find_moved()
+        self._entries = self._reader.entries
         self._find_gone()
         self._find_renamed()
         self._find_anchors()
@@ -74,7 +71,7 @@ class LayerPlanner:
         for low in {swap.path.rpartition("/")[0] for swap in self._takes} & self._gone_folders:
             self._keep_times(low, low)
         self._join()
-        self._touch_folders([root, *self._entries])
+        self._touch_folders([root, *(each for each in self._entries if each.kind == "folder")])
         self._list_deleted()
         self._plan.marked += self._reader.marked
 
@@ -82,19 +79,6 @@ class LayerPlanner:
         self._plan.conflict(entry.path, reason)
         for each in (entry, *all_below(entry)):
             each.excluded = True
-
-    def _find_moved(self) -> None:
-        for entry in self._entries:
-            if entry.redirect is None or entry.excluded:
-                continue
-            source = entry.source
-            status = self._lower.status(source) if source else None
-            if source is None or status is None or not stat.S_ISDIR(status.st_mode):
-                self._conflict(entry, _REMOVED)
-            elif source in self._moved:
-                self._conflict(entry, _CHANGED)
-            elif source != entry.low:  # else it was renamed back
-                self._moved[source] = entry
 
     def _find_gone(self) -> None:
         """Find what leaves its place, and what somebody else has changed meanwhile."""
@@ -104,32 +88,31 @@ class LayerPlanner:
             reason = self._cannot(entry)
             if reason:
                 self._conflict(entry, reason)
-            elif entry.low is None or entry.low in self._moved or is_merged(entry):
-                continue
-            elif entry.occupant is not None:
-                self._displace(entry, entry.low, entry.occupant)
+            elif entry.occupant is not None and not entry.merged:
+                self._displace(entry, entry.occupant)
 
     def _cannot(self, entry: LayerEntry) -> str:
         if entry.kind == "special" and not is_pipe(entry.status):
             return _DEVICE
-        if entry.kind != "folder" and self._is_claimed(entry.path):
-            return "another program of the same call changed it, too"
-        was_there = entry.kind == "folder" and entry.origin is not None
-        return _REMOVED if was_there and entry.source is None and not entry.opaque else ""
+        if entry.kind != "folder":
+            is_claimed = self._claimed and self._is_claimed(entry.path)
+            return "another program of the same call changed it, too" if is_claimed else ""
+        was_there = entry.origin is not None and not entry.opaque
+        return _REMOVED if was_there and not entry.merged else ""
 
-    def _displace(self, entry: LayerEntry, low: str, occupant: os.stat_result) -> None:
+    def _displace(self, entry: LayerEntry, occupant: os.stat_result) -> None:
         if stat.S_ISDIR(occupant.st_mode):
-            self._remove_folder(entry, low)
+            self._remove_folder(entry)
         elif self._is_no_change(entry, occupant):
             entry.excluded = True
         elif occupant.st_ctime_ns > self._reader.since_ns:
             is_new = entry.origin is None and entry.kind != "whiteout"
             self._conflict(entry, _APPEARED if is_new else _CHANGED)
         elif not entry.same:
-            self._gone[low] = occupant
+            self._gone[entry.path] = occupant
 
     def _is_claimed(self, path: str) -> bool:
-        while self._claimed and path:
+        while path:
             if path in self._claimed:
                 return True
             path = path.rpartition("/")[0]
@@ -142,17 +125,17 @@ class LayerPlanner:
             return False
         if (now.st_mode, now.st_uid, now.st_gid) != (then.st_mode, then.st_uid, then.st_gid):
             return False
-        before = self._metadata(self._lower, entry.low or "", then)
+        before = self._metadata(self._lower, entry.path, then)
         return before.attributes == self._metadata(self._upper, entry.path, now).attributes
 
-    def _remove_folder(self, entry: LayerEntry, low: str) -> None:
+    def _remove_folder(self, entry: LayerEntry) -> None:
         """Note every file of a folder that the call removed or replaced."""
-        files, folders, conflicts = self._walk(low)
+        files, folders, conflicts = self._walk(entry.path)
         if not conflicts:
             self._gone |= files
             self._gone_folders |= folders
         elif entry.kind == "whiteout":
-            self._blocked.add(low)
+            self._blocked.add(entry.path)
             self._gone |= files
             for path in conflicts:
                 self._plan.conflict(path, _CHANGED)
@@ -171,8 +154,6 @@ class LayerPlanner:
                     (f"{path}/{each.name}", each.stat(follow_symlinks=False)) for each in listing
                 ]
             for inner, status in found:
-                if inner in self._moved:
-                    continue
                 if stat.S_ISDIR(status.st_mode):
                     todo.append(inner)
                 elif status.st_ctime_ns > self._reader.since_ns:
@@ -183,30 +164,37 @@ class LayerPlanner:
 
     def _find_renamed(self) -> None:
         """Find the lower files from which files of the layer were renamed."""
-        files = [each for each in self._entries if each.kind not in ("folder", "whiteout")]
-        files = [each for each in files if not each.excluded]
-        in_place = [each for each in files if each.same or self._is_in_place(each)]
-        known = {each.status.st_ino for each in in_place}
-        todo = (
-            [each for each in files if each not in in_place] if len(in_place) < len(files) else []
-        )
-        candidates = RenameCandidates(self._lower, self._gone)
-        for entry in todo:
-            entry.moved_from = candidates.origin_of(entry, self._reader)
-            if entry.moved_from:
-                before = self._gone[entry.moved_from]
-                entry.same = self._reader.is_same_file(entry, entry.moved_from, before)
+        known, todo = set[int](), list[LayerEntry]()
+        for entry in self._entries:
+            if entry.excluded or entry.kind in ("folder", "whiteout"):
+                continue
+            if entry.same or self._is_in_place(entry):
                 known.add(entry.status.st_ino)
+            else:
+                todo.append(entry)
+        if self._gone:
+            known |= self._found_among_gone(todo)
         for entry in todo:
             was_there = entry.origin or (entry.origin == b"" and not self._gone)
             is_new = entry.moved_from or entry.occupant is not None
             if was_there and not is_new and entry.status.st_ino not in known:
                 self._conflict(entry, _REMOVED)
 
+    def _found_among_gone(self, entries: list[LayerEntry]) -> set[int]:
+        """Find out which files were renamed; return their inodes."""
+        candidates, found = RenameCandidates(self._lower, self._gone), set[int]()
+        for entry in entries:
+            entry.moved_from = candidates.origin_of(entry, self._reader)
+            if entry.moved_from:
+                before = self._gone[entry.moved_from]
+                entry.same = self._reader.is_same_file(entry, entry.moved_from, before)
+                found.add(entry.status.st_ino)
+        return found
+
     def _is_in_place(self, entry: LayerEntry) -> bool:
-        if not entry.origin or entry.occupant is None or entry.low is None:
+        if not entry.origin or entry.occupant is None:
             return False
-        return handle_of(*self._lower.place(entry.low)) == entry.origin
+        return handle_of(*self._lower.place(entry.path)) == entry.origin
 
     def _find_anchors(self) -> None:
         """Find names of one file of which another name is an unchanged file of the workspace."""
@@ -222,7 +210,7 @@ class LayerPlanner:
                     entry.anchor = anchor if entry is not anchor else None
 
     def _emit(self, root: LayerEntry) -> None:
-        self._moved |= {
+        self._moved = {
             each.moved_from: each
             for each in self._entries
             if each.moved_from and each.same and not each.anchor and not each.excluded
@@ -233,9 +221,10 @@ class LayerPlanner:
             if entry.excluded:
                 continue
             if entry.kind == "folder":
-                self._emit_folder(entry)
-                is_whole = entry.source is None and entry.plain
-                todo += [] if is_whole else reversed(entry.children)
+                if not entry.merged:
+                    self._emit_folder(entry)
+                if entry.merged or not entry.plain:
+                    todo += reversed(entry.children)
             elif entry.kind == "whiteout":
                 self._emit_removal(entry)
             else:
@@ -250,23 +239,18 @@ class LayerPlanner:
         return slot
 
     def _swap(self, entry: LayerEntry, slot: str, after: os.stat_result | None) -> Swap:
-        stays = entry.occupant is not None and entry.low not in self._moved
-        before = identity_of(entry.occupant) if entry.occupant is not None and stays else None
-        identity = identity_of(after) if after is not None else None
-        swap = Swap(path=entry.path, slot=slot, before=before, after=identity)
-        swap.old_path = entry.low or "" if before is not None and entry.low != entry.path else ""
+        occupant = entry.occupant if entry.path not in self._moved else None
+        swap = Swap(
+            path=entry.path,
+            slot=slot,
+            before=identity_of(occupant) if occupant is not None else None,
+            after=identity_of(after) if after is not None else None,
+        )
         (self._links if entry.anchor else self._swaps).append(swap)
         return swap
 
     def _emit_folder(self, entry: LayerEntry) -> None:
-        if is_merged(entry):
-            return
-        if entry.source is not None:
-            status = self._lower.status(entry.source)
-            assert status is not None
-            self._swap(entry, self._take(entry.source, status), status)
-            self._add(entry, "renamed", old_path=entry.source)
-        elif entry.plain:
+        if entry.plain:
             self._swap(entry, entry.slot, entry.status)
             for each in (entry, *all_below(entry)):
                 self._list_new(each)
@@ -278,19 +262,15 @@ class LayerPlanner:
             self._list_new(entry)
 
     def _emit_removal(self, entry: LayerEntry) -> None:
-        low = entry.low
-        if low is None or entry.occupant is None or low in self._moved:
+        if entry.occupant is None or entry.path in self._moved:
             return
-        if low not in self._blocked:
+        if entry.path not in self._blocked:
             self._swap(entry, self._slot("past"), None)
             return
         for path, status in self._gone.items():
-            if path.startswith(f"{low}/") and path not in self._moved:
-                inner = f"{entry.path}{path[len(low) :]}"
-                before = identity_of(status)
-                slot = self._slot("past")
-                swap = Swap(path=inner, slot=slot, before=before, after=None, old_path=path)
-                self._swaps.append(swap)
+            if path.startswith(f"{entry.path}/") and path not in self._moved:
+                before, slot = identity_of(status), self._slot("past")
+                self._swaps.append(Swap(path=path, slot=slot, before=before, after=None))
 
     def _emit_file(self, entry: LayerEntry) -> None:
         before = self._gone[entry.moved_from] if entry.moved_from else entry.occupant
@@ -303,7 +283,7 @@ class LayerPlanner:
             if entry.moved_from:
                 self._swap(entry, self._take(entry.moved_from, before), before)
                 self._add(entry, "renamed", before, entry.moved_from)
-            self._touch_file(entry, entry.moved_from or entry.low or "", before)
+            self._touch_file(entry, entry.moved_from or entry.path, before)
         else:
             swap = self._swap(entry, entry.slot, entry.status)
             if entry.moved_from:
@@ -362,15 +342,12 @@ class LayerPlanner:
 
     def _target_of(self, low: str) -> str:
         """Return where a lower file is after all steps; "" for one that is taken away."""
-        above, below = low, ""
-        while above:
-            if above in self._moved:
-                return f"{self._moved[above].path}{below}"
-            if above in self._gone_folders:
-                return ""
-            above, _, name = above.rpartition("/")
-            below = f"/{name}{below}"
-        return low
+        if low in self._moved:
+            return self._moved[low].path
+        above = low
+        while above and above not in self._gone_folders:
+            above = above.rpartition("/")[0]
+        return "" if above else low
 
     def _join(self) -> None:
         self._takes.sort(key=lambda swap: swap.path.count("/"), reverse=True)
@@ -397,12 +374,12 @@ class LayerPlanner:
         touched = {swap.path.rpartition("/")[0] for swap in (*self._swaps, *self._links)}
         taken = {swap.path.rpartition("/")[0] for swap in self._takes}
         for entry in reversed(entries):
-            if entry.kind != "folder" or entry.excluded or (entry.source is None and entry.plain):
+            if entry.excluded or (entry.plain and not entry.merged):
                 continue
             after = self._metadata(self._upper, entry.path, entry.status)
             before, inode, is_timed = after, 0, False
-            if entry.source is not None:
-                with self._lower.opened(entry.source, PATH_ONLY) as held:
+            if entry.merged:
+                with self._lower.opened(entry.path, PATH_ONLY) as held:
                     status = os.fstat(held)
                     before, inode = metadata_of(status, name_of(held)), status.st_ino
                 if not entry.path:
@@ -410,10 +387,10 @@ class LayerPlanner:
                 # Unless somebody else has changed it meanwhile.
                 is_timed = status.st_ctime_ns <= self._reader.since_ns
                 is_timed = is_timed and before.mtime_ns != after.mtime_ns
-            swapped = entry.path in touched or entry.source in taken
-            if swapped or is_timed or (entry.source is not None and _differ(before, after)):
+            swapped = entry.path in touched or (entry.merged and entry.path in taken)
+            if swapped or is_timed or (entry.merged and _differ(before, after)):
                 touch = Touch(
-                    old_path=entry.source,
+                    old_path=entry.path if entry.merged else None,
                     path=entry.path,
                     inode=inode,
                     is_folder=True,
@@ -421,7 +398,7 @@ class LayerPlanner:
                     after=after,
                 )
                 self._plan.touches.append(touch)
-            if entry.source is not None and _differ(before, after) and is_merged(entry):
+            if entry.merged and _differ(before, after):
                 self._add(entry, "mode", entry.occupant, path=entry.path or ".")
 
     @staticmethod
@@ -435,12 +412,12 @@ class LayerPlanner:
             if not entry.children and entry.path not in self._gone_folders:
                 self._add(entry, "created", path=f"{entry.path}/")
             return
-        before = self._gone.get(entry.path) if entry.low in (None, entry.path) else entry.occupant
+        before = self._gone.get(entry.path)
         if entry.kind == "link":
             self._add(entry, "link", before)
         elif before is None or stat.S_ISDIR(before.st_mode):
             self._add(entry, "created")
-        elif entry.low is None and self._reader.is_same_file(entry, entry.path, before):
+        elif entry.in_new_folder and self._reader.is_same_file(entry, entry.path, before):
             self._listed.add(entry.path)
         else:
             self._add(entry, "changed", before)

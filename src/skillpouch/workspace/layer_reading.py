@@ -1,15 +1,16 @@
 """Reads the upper folder of an overlay: every entry of it, and what it stands for in the lower one.
 
 The form is that of Linux, Documentation/filesystems/overlayfs.rst: a character device 0:0 removes
-what the lower folder has under that name; `opaque` folders hide the lower ones; `redirect` names
-the lower folder that was renamed; `origin` is the handle of the file that was copied up. A call
-can make none of these by itself, but what it made is not trusted: nothing is opened by a path.
+what the lower folder has under that name; `opaque` folders hide the lower ones; `origin` is the
+handle of the file that was copied up. These notes are attributes that begin with "user.overlay.":
+every layer is mounted with `userxattr`, and so a folder is never renamed as a whole. A call can
+make none of these by itself, but what it made is not trusted: nothing is opened by a path.
 """
 
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
@@ -21,6 +22,7 @@ from skillpouch.workspace.file_state import (
     extents_of,
     handle_of,
     name_of,
+    status_in,
 )
 
 MOST_HASHED = 256 * 1024 * 1024  # larger files have no hash: it would take longer than the call
@@ -35,44 +37,25 @@ Kind = Literal["folder", "file", "link", "special", "whiteout"]
 class LayerEntry:
     """One entry of an upper folder, at `path` of the tree that the call saw."""
 
-    __slots__ = (
-        "anchor",
-        "children",
-        "excluded",
-        "kind",
-        "low",
-        "moved_from",
-        "occupant",
-        "opaque",
-        "origin",
-        "path",
-        "plain",
-        "redirect",
-        "same",
-        "sha256",
-        "slot",
-        "source",
-        "status",
-    )
+    # What most entries have: written only where it differs.
+    occupant: os.stat_result | None = None  # what the workspace has in its place
+    in_new_folder = False  # the folder that it is in shows nothing of the workspace
+    merged = False  # of a folder: it shows what the workspace has in its place as well
+    opaque = False
+    origin: bytes | None = None  # None: not copied up; b"": copied up from somewhere
+    moved_from = ""  # of a file: the lower path that it was renamed from
+    same = False  # its content is that of the occupant, or of `moved_from`
+    sha256 = ""
+    anchor: "LayerEntry | None" = None  # unchanged, and another name of this file
+    plain = True  # can be brought into the workspace as it is, with all below it
+    children: "Sequence[LayerEntry]" = ()
+    excluded = False  # a conflict: left alone with everything below it
 
-    def __init__(self, path: str, slot: str, status: os.stat_result, kind: Kind) -> None:
+    def __init__(self, path: str, slot: str, status: os.stat_result) -> None:
         self.path = path
         self.slot = slot  # below the folder of the call
         self.status = status
-        self.kind: Kind = kind
-        self.low: str | None = None  # the lower path in whose place it is
-        self.occupant: os.stat_result | None = None  # what the lower folder has there
-        self.origin: bytes | None = None  # None: not copied up; b"": copied up from somewhere
-        self.opaque = False
-        self.redirect: str | None = None
-        self.source: str | None = None  # of a folder: the lower folder that it shows as well
-        self.moved_from = ""  # of a file: the lower path that it was renamed from
-        self.same = False  # its content is that of the occupant, or of `moved_from`
-        self.sha256 = ""
-        self.anchor: LayerEntry | None = None  # unchanged, and another name of this file
-        self.plain = True  # can be brought into the workspace as it is, with all below it
-        self.children: list[LayerEntry] = []
-        self.excluded = False  # a conflict: left alone with everything below it
+        self.kind = kind_of(status)
 
 
 def kind_of(status: os.stat_result) -> Kind:
@@ -96,63 +79,76 @@ class LayerReader:
         self.lower = lower
         self.since_ns = since_ns
         self._slot = slot
+        self.entries: list[LayerEntry] = []
         self.marked: list[str] = []
 
     def read(self) -> LayerEntry:
-        """Return the root of the tree, with all entries below it."""
-        root = LayerEntry("", self._slot, os.fstat(self.upper.root), "folder")
-        root.source = root.low = ""
+        """Return the root of the tree; `entries` are all below it, folders come first."""
+        root = LayerEntry("", self._slot, os.fstat(self.upper.root))
+        root.merged = True
         root.occupant = os.fstat(self.lower.root)
         todo = [root]
         while todo:
             folder = todo.pop()
-            self._read_folder(folder)
-            todo += [each for each in folder.children if each.kind == "folder"]
+            children = self._read_folder(folder)
+            folder.children = children
+            self.entries += children
+            todo += [each for each in children if each.kind == "folder"]
         return root
 
-    def _read_folder(self, folder: LayerEntry) -> None:
+    def _read_folder(self, folder: LayerEntry) -> list[LayerEntry]:
         with self.upper.listing(folder.path) as descriptor:
             if folder.path:
                 self._read_marks(folder, descriptor)
-                folder.source = self._source_of(folder)
+                folder.merged = self._is_merged(folder)
+            lower = self._lower_folder(folder)
             with os.scandir(descriptor) as listing:
                 found = [(each.name, each.stat(follow_symlinks=False)) for each in listing]
-            folder.children = [
-                self._read_entry(folder, descriptor, name, status)
-                for name, status in sorted(found, key=_first)
-            ]
+            found.sort(key=_first)
+            path = f"{folder.path}/" if folder.path else ""
+            children = list[LayerEntry]()
+            for name, status in found:
+                entry = LayerEntry(f"{path}{name}", f"{folder.slot}/{name}", status)
+                if lower is not None:
+                    entry.occupant = status_in(lower, name)
+                elif not folder.merged:
+                    entry.in_new_folder = True
+                self._read_entry(entry, descriptor, name)
+                children.append(entry)
+            return children
 
-    def _read_entry(
-        self, folder: LayerEntry, descriptor: int, name: str, status: os.stat_result
-    ) -> LayerEntry:
-        above = folder.path
-        path = f"{above}/{name}" if above else name
-        entry = LayerEntry(path, f"{folder.slot}/{name}", status, kind_of(status))
-        source = folder.source
-        if source is not None:
-            entry.low = f"{source}/{name}" if source else name
-            entry.occupant = self.lower.status(entry.low)
+    def _lower_folder(self, folder: LayerEntry) -> int | None:
+        """Return the open folder of the workspace that a folder of the layer shows as well."""
+        if folder.merged:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                return self.lower.folder(folder.path)
+        return None
+
+    def _read_entry(self, entry: LayerEntry, folder: int, name: str) -> None:
         if entry.kind == "file":
-            self._read_file(entry, descriptor, name)
+            self._read_file(entry, folder, name)
         elif entry.kind == "link":
-            self._read_marks(entry, f"{name_of(descriptor)}/{name}")
-            entry.same = self._is_same_link(entry, descriptor, name)
+            self._read_marks(entry, f"{name_of(folder)}/{name}")
+            entry.same = self._is_same_link(entry, folder, name)
         elif entry.kind == "special":
-            self._read_marks(entry, f"{name_of(descriptor)}/{name}")
-        return entry
+            self._read_marks(entry, f"{name_of(folder)}/{name}")
 
     def _read_marks(self, entry: LayerEntry, path: str | int) -> None:
         """Note what the overlay wrote about an entry."""
-        with suppress(OSError):  # the file system has no attributes
-            follow = isinstance(path, int)
+        follow = isinstance(path, int)
+        try:
             names = os.listxattr(path, follow_symlinks=follow)
-            marks = [name for name in names if name.startswith(OVERLAY_ATTRIBUTES)]
-            if not marks:
-                return
+        except OSError:
+            return  # the file system has no attributes
+        if not names:
+            return
+        marks = [name for name in names if name.startswith(OVERLAY_ATTRIBUTES)]
+        if marks:
             self.marked.append(entry.slot)
+        with suppress(OSError):
             for name in marks:
                 value = os.getxattr(path, name, follow_symlinks=follow)
-                self._note(entry, name.partition(".overlay.")[2], value)
+                self._note(entry, name[len(OVERLAY_ATTRIBUTES) :], value)
 
     def _note(self, entry: LayerEntry, mark: str, value: bytes) -> None:
         if mark == "origin":
@@ -160,38 +156,18 @@ class LayerReader:
             entry.origin = value[_TYPE_AT : _TYPE_AT + 1] + handle if handle else b""
         elif mark == "opaque":
             entry.opaque = value == b"y"
-        elif mark == "redirect":
-            entry.redirect = os.fsdecode(value)
 
-    def _source_of(self, folder: LayerEntry) -> str | None:
-        """Return the lower folder that this one shows, under this name or another."""
-        low, occupant = folder.low, folder.occupant
-        if folder.redirect is not None:
-            return self._redirected(folder)
-        if low is None or occupant is None or not stat.S_ISDIR(occupant.st_mode):
-            return None
-        if folder.opaque and not self._has_appeared(low, occupant):
-            return None
-        return low
+    def _is_merged(self, folder: LayerEntry) -> bool:
+        occupant = folder.occupant
+        if occupant is None or not stat.S_ISDIR(occupant.st_mode):
+            return False
+        return not folder.opaque or self._has_appeared(folder.path, occupant)
 
-    @staticmethod
-    def _redirected(folder: LayerEntry) -> str | None:
-        named = folder.redirect or ""
-        if named.startswith("/"):
-            found = named[1:]
-        elif folder.low is None:
-            return None
-        else:
-            above = folder.low.rpartition("/")[0]
-            found = f"{above}/{named}" if above else named
-        parts = found.split("/")
-        return None if any(part in ("", ".", "..") for part in parts) else found
-
-    def _has_appeared(self, low: str, occupant: os.stat_result) -> bool:
+    def _has_appeared(self, path: str, occupant: os.stat_result) -> bool:
         """Tell whether a folder was made after the call began: two calls may make the same one."""
         if occupant.st_ctime_ns <= self.since_ns:
             return False
-        with self.lower.listing(low) as descriptor, os.scandir(descriptor) as listing:
+        with self.lower.listing(path) as descriptor, os.scandir(descriptor) as listing:
             return all(
                 each.stat(follow_symlinks=False).st_ctime_ns > self.since_ns for each in listing
             )
@@ -204,26 +180,20 @@ class LayerReader:
             return
         try:
             self._read_marks(entry, descriptor)
-            occupant, low = entry.occupant, entry.low
-            size = entry.status.st_size
-            if (
-                low is None
-                or occupant is None
-                or occupant.st_size != size
-                or not stat.S_ISREG(occupant.st_mode)
-            ):
+            occupant, size = entry.occupant, entry.status.st_size
+            if occupant is None or occupant.st_size != size or not stat.S_ISREG(occupant.st_mode):
                 entry.sha256 = hash_of(descriptor, size)
                 return
-            with suppress(OSError), self.lower.opened(low) as other:
+            with suppress(OSError), self.lower.opened(entry.path) as other:
                 entry.sha256, entry.same = compared(descriptor, other, size)
         finally:
             os.close(descriptor)
 
     def _is_same_link(self, entry: LayerEntry, folder: int, name: str) -> bool:
-        occupant, low = entry.occupant, entry.low
-        if low is None or occupant is None or not stat.S_ISLNK(occupant.st_mode):
+        occupant = entry.occupant
+        if occupant is None or not stat.S_ISLNK(occupant.st_mode):
             return False
-        return os.readlink(name, dir_fd=folder) == self.read_link(low)
+        return os.readlink(name, dir_fd=folder) == self.read_link(entry.path)
 
     def read_link(self, low: str) -> str | None:
         with suppress(OSError):
@@ -257,10 +227,9 @@ def hash_of(descriptor: int, size: int) -> str:
     if size > MOST_HASHED:
         return ""
     if size < _CHUNK:
-        data = os.read(descriptor, _CHUNK)
-        if len(data) < _CHUNK:
+        data = os.read(descriptor, size + 1)
+        if len(data) == size:
             return hashlib.sha256(data, usedforsecurity=False).hexdigest()
-        os.lseek(descriptor, 0, os.SEEK_SET)
     digest = hashlib.sha256(usedforsecurity=False)
     for data in _chunks(descriptor, 0, size):
         digest.update(data)
@@ -270,9 +239,9 @@ def hash_of(descriptor: int, size: int) -> str:
 def compared(one: int, other: int, size: int) -> tuple[str, bool]:
     """Return the hash of a file, and whether another of the same size has the same content."""
     if size < _CHUNK:
-        data = os.read(one, _CHUNK)
+        data = os.read(one, size + 1)
         digest = hashlib.sha256(data, usedforsecurity=False).hexdigest()
-        return digest, len(data) == size and data == os.read(other, _CHUNK)
+        return digest, len(data) == size and data == os.read(other, size + 1)
     same = _is_same_data(one, other, size)
     return hash_of(one, size), same
 
@@ -338,7 +307,8 @@ class RenameCandidates:
         for path in self._by_look.get(_look(entry.status), ()):
             status = self._gone[path]
             is_possible = entry.origin is not None or status.st_nlink > 1
-            is_possible = is_possible and path not in self._used and path != entry.low
+            is_elsewhere = path != entry.path or entry.in_new_folder
+            is_possible = is_possible and is_elsewhere and path not in self._used
             if is_possible and reader.is_same_file(entry, path, status):
                 return path
         return ""
@@ -377,11 +347,6 @@ def remove_marks(path: str, status: os.stat_result) -> None:
         os.chmod(path, stat.S_IMODE(status.st_mode))
 
 
-def is_merged(entry: LayerEntry) -> bool:
-    """Tell whether a folder shows what the lower one has under the same name, too."""
-    return entry.kind == "folder" and entry.source is not None and entry.source == entry.low
-
-
 def is_pipe(status: os.stat_result) -> bool:
     """Tell whether a file that is neither regular nor a link can be brought into a workspace."""
     return stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
@@ -393,7 +358,7 @@ def is_plain(entry: LayerEntry) -> bool:
         return False
     if entry.kind != "folder":
         return not (entry.moved_from and entry.same)
-    return entry.source is None and all(each.plain for each in entry.children)
+    return not entry.merged and all(each.plain for each in entry.children)
 
 
 def all_below(entry: LayerEntry) -> Iterator[LayerEntry]:
