@@ -74,15 +74,15 @@ class FileChange:
     @property
     def facts(self) -> dict[str, Any]:
         """What JSON has of it: path, change and size, and whatever else there is to say."""
-        modes = {"mode": self.mode, "mode_before": self.mode_before}
-        rest = {name: getattr(self, name) for name in _FACTS}
-        return {
-            "path": self.path,
-            "change": self.change,
-            "size": self.size,
-            **{name: value for name, value in rest.items() if value},
-            **{name: mode for name, mode in modes.items() if mode is not None},
-        }
+        facts: dict[str, Any] = {"path": self.path, "change": self.change, "size": self.size}
+        for name in _FACTS:
+            if value := getattr(self, name):
+                facts[name] = value
+        if self.mode is not None:
+            facts["mode"] = self.mode
+        if self.mode_before is not None:
+            facts["mode_before"] = self.mode_before
+        return facts
 
 
 _FACTS = ("size_before", "old_path", "sha256", "executable")

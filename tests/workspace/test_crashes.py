@@ -28,7 +28,7 @@ from skillpouch.workspace.change_store import ChangeStore
 
 def work(home, store):
     kept = ChangeStore(store).begin("1", home / "workspace", tool="t", started_ns=time.time_ns())
-    kept.take(home / "upper")
+    (kept.take if order["stage"] else kept.adopt)(home / "upper")
     if order["discard"]:
         kept.discard()
         return
@@ -120,7 +120,8 @@ class Host:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
-        words = {"home": str(home), "store": str(store), "calls": calls, "discard": False, **order}
+        words = {"home": str(home), "store": str(store), "calls": calls, **order}
+        words = {"discard": False, "stage": True, **words}
         stdin.write(json.dumps(words) + "\n")
         stdin.flush()
         self.last = int(stdout.readline())
@@ -166,7 +167,8 @@ def test_a_host_that_is_killed_leaves_no_half_and_loses_nothing(host: Host, mome
     numbers = random.Random(moments)
     states = set[str]()
     for _ in range(moments):
-        home, store = host.run(numbers.randint(1, host.calls))
+        moment, is_staged = numbers.randint(1, host.calls), numbers.random() < 0.5
+        home, store = host.run(moment, stage=is_staged)
 
         kept = found_after(store)
 
@@ -191,7 +193,8 @@ def test_a_host_that_is_killed_while_it_discards_changes(host: Host, moments: in
     most = host.last
     numbers = random.Random(moments)
     for _ in range(moments):
-        home, store = host.run(numbers.randint(most // 2, most), discard=True)
+        moment, is_staged = numbers.randint(most // 2, most), numbers.random() < 0.5
+        home, store = host.run(moment, discard=True, stage=is_staged)
 
         kept = found_after(store)
 

@@ -157,6 +157,9 @@ def end_row(facts: CallEnd) -> Row:
 
 def _changes_text(changes: tuple[FileChange, ...]) -> str:
     """Return the first changes as JSON, as many as are kept."""
+    whole = _encode([change.facts for change in changes[:KEEP_CHANGES]])
+    if len(whole) <= _KEEP_CHANGES_CHARACTERS:
+        return whole
     texts: list[str] = []
     left = _KEEP_CHANGES_CHARACTERS
     for change in changes[:KEEP_CHANGES]:

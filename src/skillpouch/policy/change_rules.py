@@ -71,7 +71,7 @@ class ChangeConditions:
 
     def holds(self, facts: ChangeFacts, *, allows: bool) -> bool:
         """Tell whether a rule with these conditions matches; in doubt against the call."""
-        here = [each for each in facts.changes if self._is_here(each, all_of_it=allows)]
+        here = self._here(facts, all_of_it=allows)
         if allows:
             is_inside = facts.complete and len(here) == len(facts.changes)
             return is_inside and not any(self._exceeded(here, facts))
@@ -82,7 +82,7 @@ class ChangeConditions:
 
     def exceeded(self, facts: ChangeFacts) -> list[str]:
         """Return what is more than these bounds allow, in words."""
-        here = [each for each in facts.changes if self._is_here(each, all_of_it=False)]
+        here = self._here(facts, all_of_it=False)
         return [said for said in self._exceeded(here, facts) if said]
 
     @property
@@ -121,6 +121,11 @@ class ChangeConditions:
         share = self.share_over
         lost = [each for each in found if _is_lost(facts.gone(each), is_deletion(each), share)]
         return _over(f"replaces more than {share:.0%} of", lost, most)
+
+    def _here(self, facts: ChangeFacts, *, all_of_it: bool) -> Sequence[FileChange]:
+        if not self.paths:
+            return facts.changes
+        return [each for each in facts.changes if self._is_here(each, all_of_it=all_of_it)]
 
     def _is_here(self, change: FileChange, *, all_of_it: bool) -> bool:
         names = [change.path, *([change.old_path] if change.old_path else [])]

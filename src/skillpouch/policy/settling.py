@@ -179,12 +179,12 @@ class Settler:
 
     async def settle(self, call: ToolCall, *, may_ask: bool = True) -> Settled:
         """Settle the layers of a call that has ended, whatever its outcome."""
-        kept, facts, decision = await to_its_end(lambda: self._judged(call))
-        if kept is None:
-            return Settled()
+        found = await to_its_end(lambda: self._settled_unless_asked(call, may_ask))
+        if isinstance(found, Settled):
+            return found
+        kept, facts, decision = found
         try:
-            if decision.verdict == "ask" and may_ask:
-                decision = await self._asked(call, kept, facts, decision)
+            decision = await self._asked(call, kept, facts, decision)
         except BaseException:
             kept.refuse()
             raise
@@ -245,21 +245,32 @@ class Settler:
         except FileExistsError:  # a number of another journal, or of one that was removed
             return begin(f"{call.id}-{token_hex(4)}")
 
-    def _judged(self, call: ToolCall) -> tuple[KeptCall | None, ChangeFacts, Decision]:
+    def _settled_unless_asked(
+        self, call: ToolCall, may_ask: bool
+    ) -> Settled | tuple[KeptCall, ChangeFacts, Decision]:
+        """Settle a call at once; or stage it, and return what somebody must be asked about."""
         kept = self._begun(call)
         self._take(call, kept)
         if kept.is_empty:
             kept.discard()
-            return None, ChangeFacts(), Decision(verdict="allow", reasons=())
-        facts = _facts(call, kept)
-        return kept, facts, self._authorizer.judge_changes(call, facts)
+            return Settled()
+        try:
+            facts = _facts(call, kept)
+            decision = self._authorizer.judge_changes(call, facts)
+        except BaseException:
+            _stage(kept)
+            raise
+        if decision.verdict == "ask" and may_ask:
+            _stage(kept)
+            return kept, facts, decision
+        return self._finished(call, kept, facts, decision)
 
     def _take(self, call: ToolCall, kept: KeptCall) -> None:
         # Of what it saw, only what still waits: the rest is in the workspace, or discarded.
         waiting = [each for each in map(self._staged, call.record.base) if each is not None]
         seen = [layer for each in waiting for layer in each.layers]
         if not seen:
-            kept.take(*call.layers)
+            (kept.take if call.record.base else kept.adopt)(*call.layers)
             return
         try:
             below = self._show((*seen, call.terms.workspace))
@@ -288,6 +299,7 @@ class Settler:
             kept.refuse()
             return _settled(kept, facts, "refused", reasons=decision.reasons)
         if call.writes == "staged":
+            _stage(kept)
             self._waiting.append(kept.id)
             for act in call.when_staged:
                 act()
@@ -312,6 +324,11 @@ async def to_its_end(work: Callable[[], Value]) -> Value:
         task.exception()  # so that asyncio does not report it as never retrieved
         raise cancelled
     return task.result()
+
+
+def _stage(kept: KeptCall) -> None:
+    if kept.state == "running":
+        kept.stage()
 
 
 def _facts(call: ToolCall, kept: KeptCall) -> ChangeFacts:

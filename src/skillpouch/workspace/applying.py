@@ -4,14 +4,22 @@ import errno
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
 
 from skillpouch.results import Conflict
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.text import escape_hidden
-from skillpouch.workspace.call_folder import PLAN, PROGRESS, Run, read_file, write_file
-from skillpouch.workspace.change_plan import CHANGED, ChangePlan, Swap, Touch, sides_of
+from skillpouch.workspace.call_folder import PLAN, PROGRESS, STEPS, Run, read_file, write_file
+from skillpouch.workspace.change_plan import (
+    CHANGED,
+    ChangePlan,
+    Swap,
+    Touch,
+    paths_above,
+    sides_of,
+)
 from skillpouch.workspace.file_state import (
     PATH_ONLY,
     Copier,
@@ -19,11 +27,14 @@ from skillpouch.workspace.file_state import (
     Metadata,
     exchange,
     identity_of,
+    is_folder,
+    link,
     metadata_of,
     mount_of,
     movable,
     move,
     name_of,
+    remove_entry,
     set_link_metadata,
     set_metadata,
     status_in,
@@ -61,14 +72,14 @@ class Applier:
     def __init__(
         self, call: FolderTree, workspace: FolderTree, plan: ChangePlan, call_id: str
     ) -> None:
-        self._call = call
-        self._workspace = workspace
-        self._plan = plan
-        self._id = call_id
+        self._call, self._workspace = call, workspace
+        self._plan, self._id = plan, call_id
         self.conflicts: list[Conflict] = []
         self._blocked: set[str] = set()  # paths below which nothing is done
         self._settled: dict[int, bool] = {}
         self._log = -1
+        self._shared: set[str] = set()  # slots of several steps
+        self._is_plan_changed = False  # by a step: another file is in its place than was planned
         self._user = os.geteuid()
         self._names: dict[str, str] = {}  # of slots in the folder that stands for them
         self._hold: FolderTree | None = None
@@ -81,7 +92,6 @@ class Applier:
         swaps = self._plan.swaps
         todo = sorted((n for n in numbers if swaps[n].done != forward), reverse=not forward)
         run = Run(forward=forward, numbers=todo, touches=list(touches))
-        self._remove_marks()
         run.dirty = [number for number in run.touches if self._is_dirty(number, forward)]
         if todo and mount_of(self._call.root) != mount_of(self._workspace.root):
             run.stage, run.hold = "in", f"{_HOLD}{self._id}"
@@ -108,6 +118,7 @@ class Applier:
 
     def _go_on(self, run: Run, *, again: bool) -> None:
         try:
+            self._remove_marks()
             if run.hold and run.stage != "done":
                 self._open_hold(run)
             if run.stage == "in":
@@ -130,8 +141,12 @@ class Applier:
 
     def finish(self) -> None:
         """Forget the run: whoever began it has recorded how it ended."""
+        steps = self._plan.steps()
         self._plan.run = None
-        write_file(self._call.root, PLAN, self._plan.to_json())
+        if self._is_plan_changed:
+            write_file(self._call.root, PLAN, self._plan.to_json())
+        else:
+            write_file(self._call.root, STEPS, steps)
         with suppress(FileNotFoundError):
             os.unlink(PROGRESS, dir_fd=self._call.root)
 
@@ -140,29 +155,42 @@ class Applier:
         write_file(self._call.root, PLAN, self._plan.to_json(), sync=sync)
 
     def _swap_all(self, run: Run, *, again: bool) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-        self._log = os.open(PROGRESS, flags, 0o600, dir_fd=self._call.root)
+        swaps = self._plan.swaps
+        counted = Counter([swap.slot for swap in swaps])
+        self._shared = {slot for slot, count in counted.items() if count > 1}
         try:
             for number in run.numbers:
-                if number not in self._settled:
-                    # Only the first one without a line may have been interrupted.
-                    done = again and self._was_done(number, forward=run.forward)
-                    again = False
-                    self._note(number, done or self._swap(number, run), run)
+                if number in self._settled:
+                    continue
+                swap, done = swaps[number], False
+                if again:
+                    done = self._was_done(swap, forward=run.forward)
+                    # Of those with lines, only the first without one may have been interrupted.
+                    again = self._is_told_by_slot(swap)
+                self._note(number, done or self._swap(swap, run), run)
         finally:
-            os.close(self._log)
+            if self._log >= 0:
+                os.close(self._log)
         if run.hold:
             run.stage = "out"
             self._write(run)
 
+    def _is_told_by_slot(self, swap: Swap) -> bool:
+        """Tell whether the slot of a step shows if it was done: then no line need be written."""
+        return not swap.link and swap.slot not in self._shared
+
     def _note(self, number: int, done: bool, run: Run) -> None:
         swap = self._plan.swaps[number]
         self._settled[number] = done
-        os.write(self._log, b"%d%c" % (number, b"+" if done else b"-"))
         if done:
             swap.done = run.forward
         elif run.forward:
             self._blocked.add(swap.path)
+        if not self._is_told_by_slot(swap):
+            if self._log < 0:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+                self._log = os.open(PROGRESS, flags, 0o600, dir_fd=self._call.root)
+            os.write(self._log, b"%d%c" % (number, b"+" if done else b"-"))
 
     def _read_log(self, run: Run) -> None:
         data = read_file(self._call.root, PROGRESS) or b""
@@ -179,8 +207,7 @@ class Applier:
             return self._hold.root, self._names[slot]
         return self._call.place(slot)
 
-    def _was_done(self, number: int, *, forward: bool) -> bool:
-        swap = self._plan.swaps[number]
+    def _was_done(self, swap: Swap, *, forward: bool) -> bool:
         here, there = sides_of(swap, forward)
         place = self._place(swap.slot)
         aside = place[0], f"{place[1]}{_ASIDE}"
@@ -192,6 +219,8 @@ class Applier:
         slot = status_in(*place)
         if here is not None:
             return slot is not None and slot.st_ino == here[0]
+        if slot is None and self._is_told_by_slot(swap):
+            return True
         now = self._workspace.status(swap.path)
         if now is None or there is None or now.st_ino != there[0]:
             return False
@@ -199,14 +228,12 @@ class Applier:
             os.unlink(place[1], dir_fd=place[0])
         return True
 
-    def _swap(self, number: int, run: Run) -> bool:
-        swap = self._plan.swaps[number]
-        reason = self._hindrance(swap, run)
+    def _swap(self, swap: Swap, run: Run) -> bool:
+        reason = self._hindrance(swap, run) if self._may_be_hindered(swap) else ""
         if reason is None:
             return False
         try:
-            with self._movable(swap):
-                reason = reason or self._exchange(swap, forward=run.forward)
+            reason = reason or self._exchange_in_writable(swap, forward=run.forward)
         except OSError as error:
             if error.errno not in _CONFLICTS:
                 raise
@@ -220,16 +247,17 @@ class Applier:
             self._workspace.forget()
         return not reason
 
-    def _movable(self, swap: Swap) -> AbstractContextManager[None]:
-        if not (self._user and swap.is_of_folder):
-            return nullcontext()
-        return movable(self._place(swap.slot), self._writable(swap.path))
+    def _may_be_hindered(self, swap: Swap) -> bool:
+        """Tell whether a step needs more than what the layer has for it, as few do."""
+        if self._blocked or self._hold is not None or not swap.slot.startswith("upper/"):
+            return True
+        return bool(swap.needs >= 0 or swap.link or swap.twin)
 
     def _hindrance(self, swap: Swap, run: Run) -> str | None:
         """Return why a swap is not tried; None where another conflict has named the reason."""
         if run.forward and swap.needs >= 0 and not self._plan.swaps[swap.needs].done:
             return None
-        if self._blocked and any(path in self._blocked for path in _above(swap.path)):
+        if not self._blocked.isdisjoint((swap.path, *paths_above(swap.path))):
             return None
         here, there = sides_of(swap, run.forward)
         if swap.link and run.forward:
@@ -239,28 +267,19 @@ class Applier:
             return None  # the step that would have brought it failed
         if swap.twin and self._hold is None:
             self._linked_to_twin(swap, run)
-        is_made = swap.slot.startswith("new/") and here is not None and here[1] == stat.S_IFDIR
-        if is_made and not run.forward:
+        if not run.forward and is_folder(here) and swap.slot.startswith("new/"):
             with self._workspace.listing(swap.path) as listing:
                 return _NOT_EMPTY if os.listdir(listing) else ""
         return ""
 
     def _make_link(self, swap: Swap) -> None:
-        source, target = self._workspace.place(swap.link), self._place(swap.slot)
         with suppress(FileExistsError, FileNotFoundError):
-            os.link(
-                source[1],
-                target[1],
-                src_dir_fd=source[0],
-                dst_dir_fd=target[0],
-                follow_symlinks=False,
-            )
+            link(self._workspace.place(swap.link), self._place(swap.slot))
 
     def _exchange(self, swap: Swap, *, forward: bool) -> str:
         """Exchange workspace and slot if the workspace has what is expected; else say why not."""
         here, there = sides_of(swap, forward)
-        slot = self._place(swap.slot)
-        place = self._writable(swap.path)
+        slot, place = self._place(swap.slot), self._workspace.place(swap.path)
         if here is None:
             move(slot, place)
             return ""
@@ -286,14 +305,17 @@ class Applier:
             exchange(place, slot)
         return CHANGED
 
-    def _writable(self, path: str) -> tuple[int, str]:
-        folder, name = self._workspace.place(path)
-        if self._user:
+    def _exchange_in_writable(self, swap: Swap, *, forward: bool) -> str:
+        try:
+            return self._exchange(swap, forward=forward)
+        except PermissionError:
+            folder, name = self._workspace.place(swap.path)
             status = os.fstat(folder)
             if status.st_mode & _WRITABLE != _WRITABLE and status.st_uid == self._user:
                 mode = stat.S_IMODE(status.st_mode) | stat.S_IRWXU
                 os.chmod(name_of(folder), mode)  # a Touch restores it
-        return folder, name
+        with movable(self._place(swap.slot), (folder, name)):
+            return self._exchange(swap, forward=forward)
 
     def _return(self, swap: Swap, run: Run) -> None:
         """Put back what was taken out for a place that it cannot have."""
@@ -324,6 +346,7 @@ class Applier:
     # A workspace on another file system.
 
     def _open_hold(self, run: Run) -> None:
+        self._is_plan_changed = True
         slots = dict.fromkeys(self._plan.swaps[number].slot for number in sorted(run.numbers))
         self._names = {slot: str(number) for number, slot in enumerate(slots)}
         if run.stage == "in":
@@ -368,11 +391,12 @@ class Applier:
             return False
         if identity_of(status)[1:] != swap.before[1:]:
             return False
-        source, target = self._workspace.place(swap.twin), self._place(swap.slot)
+        target = self._place(swap.slot)
         with suppress(FileNotFoundError):
             os.unlink(target[1], dir_fd=target[0])
-        os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0])
+        link(self._workspace.place(swap.twin), target)
         swap.before = identity_of(status)
+        self._is_plan_changed = True
         return True
 
     def _identify(self, swap: Swap, run: Run) -> None:
@@ -380,10 +404,7 @@ class Applier:
         assert status is not None
         for other in self._plan.swaps:
             if other.slot == swap.slot:
-                if run.forward:
-                    other.after = identity_of(status)
-                else:
-                    other.before = identity_of(status)
+                setattr(other, "after" if run.forward else "before", identity_of(status))
 
     def _copy_out(self, run: Run) -> None:
         copier, kept = Copier(), list[str]()
@@ -393,7 +414,7 @@ class Applier:
                 if status is None:
                     continue
                 folder, name = self._call.place(slot)
-                self._discard_slot(folder, f"{name}{_ASIDE}")
+                remove_entry(folder, f"{name}{_ASIDE}")
                 copier.copy(self._place(slot), (folder, f"{name}{_ASIDE}"))
                 kept.append(slot)
                 self._find_twin(slot, status)
@@ -401,19 +422,11 @@ class Applier:
             copier.close()
         for slot in self._names:
             folder, name = self._call.place(slot)
-            self._discard_slot(folder, name)
+            remove_entry(folder, name)
             if slot in kept:
                 os.rename(f"{name}{_ASIDE}", name, src_dir_fd=folder, dst_dir_fd=folder)
         run.stage = "done"
         self._write(run)
-
-    @staticmethod
-    def _discard_slot(folder: int, name: str) -> None:
-        status = status_in(folder, name)
-        if status is not None and stat.S_ISDIR(status.st_mode):
-            remove_tree(name, within=folder)
-        elif status is not None:
-            os.unlink(name, dir_fd=folder)
 
     def _find_twin(self, slot: str, status: os.stat_result) -> None:
         if stat.S_ISREG(status.st_mode) and status.st_nlink > 1:
@@ -478,22 +491,11 @@ class Applier:
 
     def _remove_marks(self) -> None:
         """Remove the attributes of the overlay from what will be in the workspace."""
-        for slot in self._plan.marked:
-            with suppress(FileNotFoundError), self._call.opened(slot, PATH_ONLY) as held:
-                status = os.fstat(held)
-                path = name_of(held)
-                if stat.S_ISLNK(status.st_mode):
-                    folder, name = self._call.place(slot)
-                    path = f"{name_of(folder)}/{name}"
-                remove_marks(path, status)
-        self._plan.marked = []
+        for slot, marks in self._plan.marked.items():
+            with suppress(FileNotFoundError):
+                remove_marks(*self._call.place(slot), marks)
+        self._plan.marked = {}
 
 
 def _is_alike(now: Metadata, *expected: Metadata) -> bool:
     return any(now[:3] == each[:3] and now.mtime_ns == each.mtime_ns for each in expected)
-
-
-def _above(path: str) -> Iterator[str]:
-    while path:
-        yield path
-        path = path.rpartition("/")[0]

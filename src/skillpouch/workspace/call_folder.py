@@ -4,18 +4,20 @@ import errno
 import fcntl
 import json
 import os
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from skillpouch.errors import SkillpouchError
-from skillpouch.workspace.file_state import FolderTree, exchange
+from skillpouch.workspace.change_plan import ChangePlan
+from skillpouch.workspace.file_state import FolderTree, exchange, open_tree
 
 KeptState = Literal["running", "staged", "applied", "undone", "discarded", "refused"]
-FACTS, PLAN, PROGRESS = "call.json", "plan.json", "progress"
+FACTS, PLAN, STEPS, PROGRESS = "call.json", "plan.json", "steps.json", "progress"
 LOCK, ACTIVE = "lock", ".active"
 
 
@@ -116,7 +118,7 @@ def boot_id() -> str:
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """One pass over a plan, written into it until it is finished."""
+    """One pass over a plan, written into it before the first step."""
 
     forward: bool
     numbers: list[int]  # of the swaps, in the order of their turn
@@ -125,6 +127,7 @@ class Run:
     stage: str = "swap"  # "in": copying into the workspace; "out": copying what it displaced
     hold: str = ""  # the folder in the workspace that stands for slots on another file system
     times: list[int] = field(default_factory=list)  # of the workspace, before that folder was made
+    began_ns: int = field(default_factory=time.time_ns)  # tells it from other passes
 
     def facts(self) -> dict[str, Any]:
         """Return the run as it is written into the plan."""
@@ -204,3 +207,118 @@ def lock_workspace(store: Path, workspace: FolderTree) -> Iterator[None]:
         yield
     finally:
         os.close(lock)
+
+
+class CallFolder:
+    """The folder of one kept call: its facts, its plan and its lock."""
+
+    def __init__(self, folder: Path, store: Any, facts: KeptFacts) -> None:
+        self._folder = folder
+        self._store = store
+        self._facts = facts
+        self._known_plan: ChangePlan | None = None
+        self._held = -1  # the lock, while the call is running
+
+    @property
+    def id(self) -> str:
+        return self._facts.id
+
+    @property
+    def tool(self) -> str:
+        return self._facts.tool
+
+    @property
+    def session(self) -> str:
+        return self._facts.session
+
+    @property
+    def workspace(self) -> Path:
+        return Path(self._facts.workspace)
+
+    @property
+    def started_ns(self) -> int:
+        return self._facts.started_ns
+
+    @property
+    def facts(self) -> KeptFacts:
+        return self._facts
+
+    @property
+    def state(self) -> KeptState:
+        return self._facts.state
+
+    @property
+    def reverses(self) -> str:
+        """The id of the call that this one undid, if it is an undo."""
+        return self._facts.reverses
+
+    @property
+    def bytes(self) -> int:
+        """How much room its content takes."""
+        return self._facts.bytes
+
+    @property
+    def _is_adopted(self) -> bool:
+        return self.state == "running" and self._known_plan is not None
+
+    def _require(self, wanted: str, *states: KeptState) -> None:
+        if self.state not in states:
+            raise ChangeStateError(self.id, self.state, wanted)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        if self._held >= 0:  # this process began it
+            yield
+            return
+        lock = lock_call(self._folder)
+        if lock is None:
+            raise UnknownCallError(self.id)
+        try:
+            facts = read_facts(self._folder)
+            if facts is None:
+                raise UnknownCallError(self.id)
+            if facts != self._facts:
+                self._facts, self._known_plan = facts, None
+            yield
+        finally:
+            os.close(lock)
+
+    def _release(self) -> None:
+        if self._held >= 0:
+            os.close(self._held)
+            self._held = -1
+
+    def __del__(self) -> None:
+        self._release()
+
+    @property
+    def _marker(self) -> Path:
+        return self._folder.parent / ACTIVE / self.id
+
+    def _mark(self) -> None:
+        """Tell `recover` of other processes to look at this call."""
+        os.close(os.open(self._marker, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+
+    def _unmark(self) -> None:
+        self._marker.unlink(missing_ok=True)
+
+    def _write(self, facts: KeptFacts, call: FolderTree | None = None) -> None:
+        self._facts = facts
+        with nullcontext(call) if call else open_tree(str(self._folder)) as opened:
+            write_file(opened.root, FACTS, facts_as_json(facts))
+
+    def _settle(self, state: KeptState, **more: Any) -> None:
+        self._write(self._with_state(state, **more))
+        self._unmark()
+
+    def _with_state(self, state: KeptState, **more: Any) -> KeptFacts:
+        return replace(self._facts, state=state, settled_ns=time.time_ns(), **more)
+
+    def _plan(self) -> ChangePlan:
+        if self._known_plan is None:
+            with open_tree(str(self._folder)) as call:
+                data, steps = read_file(call.root, PLAN), read_file(call.root, STEPS)
+            self._known_plan = ChangePlan.from_json(data) if data is not None else ChangePlan()
+            if steps is not None:
+                self._known_plan.end_run(steps)
+        return self._known_plan

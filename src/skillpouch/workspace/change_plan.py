@@ -83,13 +83,13 @@ class ChangePlan:
     touches: list[Touch] = field(default_factory=list)
     folders: list[tuple[str, Metadata]] = field(default_factory=list)  # slots: made, empty
     links: list[tuple[str, str]] = field(default_factory=list)  # slots: other names of slots
-    marked: list[str] = field(default_factory=list)  # slots with attributes of an overlay
+    marked: dict[str, list[str]] = field(default_factory=dict)  # slots: attributes of the overlay
     changes: list[FileChange] = field(default_factory=list)
     conflicts: list[Conflict] = field(default_factory=list)
     counts: dict[WorkspaceChange, int] = field(default_factory=dict)
     raw: dict[str, str] = field(default_factory=dict)  # paths as they are, by what is shown of them
     on: dict[str, str] = field(default_factory=dict)  # the earlier calls that paths build on
-    run: dict[str, Any] | None = None  # the pass over it that has begun, in case of a crash
+    run: dict[str, Any] | None = None  # the pass over it that has begun and not ended
     bytes_written: int = 0
     kept_bytes: int = 0  # in the slots, before or after
 
@@ -155,6 +155,21 @@ class ChangePlan:
             kept_bytes=facts["bytes"][1],
         )
 
+    def steps(self) -> bytes:
+        """Return what a pass leaves: a small text instead of the whole plan once more."""
+        assert self.run is not None
+        steps = {"began_ns": self.run["began_ns"], "done": _done(self.swaps)}
+        return json.dumps({**steps, "touched": _done(self.touches)}).encode()
+
+    def end_run(self, steps: bytes) -> None:
+        """Take over what the last pass left, unless that text is of an earlier one."""
+        left = json.loads(steps)
+        if self.run is not None and self.run["began_ns"] == left["began_ns"]:
+            self.run = None
+            all_steps: list[Swap | Touch] = [*self.swaps, *self.touches]
+            for step, done in zip(all_steps, left["done"] + left["touched"], strict=True):
+                step.done = done == "+"
+
     def chosen(self, only: Iterable[str] | None) -> set[int]:
         """Return the numbers of the steps for some paths, and of those that these depend on."""
         if only is None:
@@ -202,7 +217,7 @@ class ChangePlan:
     def _with_needs(self, found: set[int]) -> set[int]:
         while True:
             slots = {self.swaps[number].slot for number in found}
-            above = {folder for number in found for folder in _above(self.swaps[number].path)}
+            above = {folder for number in found for folder in paths_above(self.swaps[number].path)}
             more = {self.swaps[number].needs for number in found} - {-1}
             for number, swap in enumerate(self.swaps):
                 makes_folder = swap.after is not None and len(swap.after) == 2  # noqa: PLR2004
@@ -213,7 +228,12 @@ class ChangePlan:
             found |= more
 
 
-def _above(path: str) -> list[str]:
+def _done(steps: Iterable[Swap | Touch]) -> str:
+    return "".join(["+" if step.done else "-" for step in steps])
+
+
+def paths_above(path: str) -> list[str]:
+    """Return the paths of the folders in which an entry is, the first one first."""
     parts = path.split("/")
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
@@ -312,7 +332,7 @@ def _left_full(plan: ChangePlan, chosen: set[int]) -> set[int]:
     done = [(number, swap.path) for number, swap in enumerate(plan.swaps) if swap.done]
     stays = [path for number, path in done if number not in chosen]
     made = [number for number in chosen if plan.swaps[number].slot.startswith("new/")]
-    full = {folder for path in stays for folder in _above(path)}
+    full = {folder for path in stays for folder in paths_above(path)}
     return {number for number in made if plan.swaps[number].path in full}
 
 

@@ -23,16 +23,18 @@ from skillpouch.workspace.file_state import (
     Identity,
     attributes_of,
     identity_of,
+    link,
     metadata_of,
     name_of,
     open_tree,
     opened_tree,
+    remove_entry,
     set_metadata,
 )
 from skillpouch.workspace.layer_plan import LayerPlanner
 from skillpouch.workspace.layer_reading import LayerReader, kind_of
 
-_OPAQUE = frozenset(f"{each}opaque" for each in OVERLAY_ATTRIBUTES)
+_OPAQUE = f"{OVERLAY_ATTRIBUTES}opaque"
 _WHY = {
     "staged": "which waits: apply that one first",
     "refused": "which was refused: apply that one first",
@@ -98,11 +100,13 @@ def read_changes(upper: Path, workspace: Path, since_ns: int) -> CallChanges:
 def plan_of_layers(
     call: FolderTree, workspace: FolderTree, below: int | None, since_ns: int
 ) -> ChangePlan:
-    """Return the plan of all layers in the folder of a call.
+    """Return the plan of all layers in the folder of a call; what was begun of it is removed.
 
     They are read against `below`, an open folder: the workspace with the layers of earlier calls;
     without it, against the workspace itself.
     """
+    remove_entry(call.root, "past")
+    remove_entry(call.root, "new")
     lower = workspace if below is None else FolderTree(below)
     with call.listing("upper") as listing:
         layers = sorted(os.listdir(listing), key=int)
@@ -126,11 +130,13 @@ def outcome_of(
     """Return what applying or undoing a plan, or some of its paths, did."""
     left = {each.path for each in conflicts} | {each.path for each in plan.conflicts}
     wanted = None if only is None else {path.rstrip("/") for path in only}
-    done = [
-        each
-        for each in plan.changes
-        if not is_below(each, left) and (wanted is None or is_below(each, wanted))
-    ]
+    done = plan.changes
+    if left or wanted is not None:
+        done = [
+            each
+            for each in plan.changes
+            if not is_below(each, left) and (wanted is None or is_below(each, wanted))
+        ]
     if not forward:
         done = [reversed_change(each) for each in done]
     told = [*plan.conflicts, *conflicts] if forward else conflicts
@@ -156,8 +162,7 @@ def make_slots(call: FolderTree, plan: ChangePlan) -> None:
             if swap.slot == slot:
                 swap.after = identity_of(status)
     for source, target in plan.links:
-        (here, old), (there, new) = call.place(source), call.place(target)
-        os.link(old, new, src_dir_fd=here, dst_dir_fd=there, follow_symlinks=False)
+        link(call.place(source), call.place(target))
 
 
 def diff_of(
@@ -297,7 +302,7 @@ def _is_folder(tree: FolderTree, path: str) -> bool:
 
 def _is_opaque(layer: FolderTree, path: str) -> bool:
     with suppress(OSError):
-        return not _OPAQUE.isdisjoint(attributes_of(name_of(layer.folder(path)), marks=True))
+        return _OPAQUE in attributes_of(name_of(layer.folder(path)), marks=True)
     return False
 
 

@@ -5,11 +5,13 @@ import errno
 import os
 import stat
 import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import NamedTuple
 
+from skillpouch.runtime.removal import remove_tree
 from skillpouch.untrusted_files import open_plain
 
 PATH_ONLY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -23,6 +25,9 @@ _HANDLE_BYTES = 128  # MAX_HANDLE_SZ of name_to_handle_at(2)
 _MOST_OPEN = 128
 # Written by an overlay into its upper folder; whatever is brought into a workspace has none.
 OVERLAY_ATTRIBUTES = "user.overlay."
+
+# As os.fsencode, which is slow for thousands of names.
+_NAMES = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
 
 Identity = tuple[int, ...]  # a file: inode, mode, owner, group, size, mtime; a folder: inode, type
 
@@ -44,6 +49,11 @@ def identity_of(status: os.stat_result) -> Identity:
         return status.st_ino, stat.S_IFDIR
     mode, size = status.st_mode, status.st_size
     return status.st_ino, mode, status.st_uid, status.st_gid, size, status.st_mtime_ns
+
+
+def is_folder(identity: Identity | None) -> bool:
+    """Tell whether this is the identity of a folder."""
+    return identity is not None and identity[1] == stat.S_IFDIR
 
 
 def status_in(folder: int, name: str) -> os.stat_result | None:
@@ -247,7 +257,7 @@ class _Flagged:
         """Rename; false where the file system or the C library does not know the flag."""
         if self._call is None:
             return False
-        old, new = os.fsencode(source[1]), os.fsencode(target[1])
+        old, new = source[1].encode(*_NAMES), target[1].encode(*_NAMES)
         if self._call(source[0], old, target[0], new, flag) == 0:
             return True
         code = ctypes.get_errno()
@@ -270,7 +280,7 @@ def move(source: tuple[int, str], target: tuple[int, str]) -> None:
         os.rename(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0])
         return
     # link(2) never replaces; after a crash between the two, both names lead to one file.
-    os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False)
+    link(source, target)
     os.unlink(source[1], dir_fd=source[0])
 
 
@@ -293,6 +303,20 @@ def movable(*places: tuple[int, str]) -> Iterator[None]:
             if mode >= 0:
                 os.chmod(name_of(descriptor), mode)
             os.close(descriptor)
+
+
+def link(source: tuple[int, str], target: tuple[int, str]) -> None:
+    """Give an entry another name; FileExistsError if there is something under it."""
+    os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False)
+
+
+def remove_entry(folder: int, name: str) -> None:
+    """Remove an entry of an open folder, with everything below it, if there is one."""
+    status = status_in(folder, name)
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        remove_tree(name, within=folder)
+    elif status is not None:
+        os.unlink(name, dir_fd=folder)
 
 
 def exchange(one: tuple[int, str], other: tuple[int, str]) -> bool:
@@ -365,7 +389,7 @@ class Copier:
     ) -> None:
         key = status.st_dev, status.st_ino
         if status.st_nlink > 1 and key in self._made:
-            self._link(self._made[key], target)
+            link(self._made[key], target)
             return
         if stat.S_ISREG(status.st_mode):
             self._copy_file(source, target)
@@ -382,12 +406,6 @@ class Copier:
         """Close what was held open to make hard links."""
         while self._made:
             os.close(self._made.popitem()[1][0])
-
-    @staticmethod
-    def _link(first: tuple[int, str], target: tuple[int, str]) -> None:
-        os.link(
-            first[1], target[1], src_dir_fd=first[0], dst_dir_fd=target[0], follow_symlinks=False
-        )
 
     @staticmethod
     def _finish_link(target: tuple[int, str], status: os.stat_result) -> None:

@@ -14,19 +14,12 @@ from skillpouch.results import Conflict, FileChange
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.workspace.applying import Applier
 from skillpouch.workspace.call_folder import (
-    ACTIVE,
-    FACTS,
     PLAN,
+    CallFolder,
     ChangesError,
-    ChangeStateError,
     KeptFacts,
     KeptState,
-    UnknownCallError,
-    facts_as_json,
-    lock_call,
     lock_workspace,
-    read_facts,
-    read_file,
     require_same_folder,
     write_file,
 )
@@ -51,7 +44,6 @@ from skillpouch.workspace.changes import (
 from skillpouch.workspace.file_state import (
     FolderTree,
     open_tree,
-    status_in,
 )
 from skillpouch.workspace.workspace_copy import (
     COPY_LIST,
@@ -74,57 +66,14 @@ class CallKeeper(Protocol):
     def note_use(self, count: int) -> None: ...
 
 
-class KeptCall:
+class KeptCall(CallFolder):
     """What one call changed, in a folder of its own: `running` until a layer is taken.
 
     Every method takes the lock of the call and reads its state anew, so that any process may use
     it; the workspace has a lock of its own while it is changed.
     """
 
-    def __init__(self, folder: Path, store: "CallKeeper", facts: KeptFacts) -> None:
-        self._folder = folder
-        self._store = store
-        self._facts = facts
-        self._known_plan: ChangePlan | None = None
-        self._held = -1  # the lock, while the call is running
-
-    @property
-    def id(self) -> str:
-        return self._facts.id
-
-    @property
-    def tool(self) -> str:
-        return self._facts.tool
-
-    @property
-    def session(self) -> str:
-        return self._facts.session
-
-    @property
-    def workspace(self) -> Path:
-        return Path(self._facts.workspace)
-
-    @property
-    def started_ns(self) -> int:
-        return self._facts.started_ns
-
-    @property
-    def facts(self) -> KeptFacts:
-        return self._facts
-
-    @property
-    def state(self) -> KeptState:
-        return self._facts.state
-
-    @property
-    def reverses(self) -> str:
-        """The id of the call that this one undid, if it is an undo."""
-        return self._facts.reverses
-
-    @property
-    def bytes(self) -> int:
-        """How much room its content takes."""
-        return self._facts.bytes
+    _store: CallKeeper
 
     @property
     def changes(self) -> CallChanges:
@@ -149,12 +98,20 @@ class KeptCall:
         return [upper / name for name in sorted(os.listdir(upper), key=int, reverse=True)]
 
     def take(self, *layers: Path, below: int | None = None) -> CallChanges:
+        """Adopt the upper folders of a call that has ended, and stage what they change."""
+        self.adopt(*layers, below=below)
+        self.stage()
+        return self.changes
+
+    def adopt(self, *layers: Path, below: int | None = None) -> CallChanges:
         """Adopt the upper folders of a call that has ended, and read what they change.
 
-        Afterwards the state is `staged`: kept, and nothing has reached the workspace. `below` is an
-        open folder: the workspace with the layers that the call saw.
+        It is still `running`, and nothing has reached the workspace: whoever adopts them goes on
+        with `apply`, `stage`, `refuse` or `discard`. If this process dies before, the next one
+        stages it. `below` is an open folder: the workspace with the layers that the call saw.
         """
         self._require("taken", "running")
+        self._facts = replace(self._facts, settled_ns=time.time_ns())
         try:
             for number, layer in enumerate(layers):
                 adopt_layer(layer, self._folder / "upper" / str(number))
@@ -162,14 +119,24 @@ class KeptCall:
                 self._read(call, workspace, below)
         except OSError as error:
             raise ChangesError.of("the changes of the call cannot be kept", error) from error
-        self._keep_as("staged")
-        self._release()
         return self.changes
 
-    def _keep_as(self, state: KeptState) -> None:
-        kept = self._plan().kept_bytes
-        self._store.note_use(kept - self._facts.bytes)
-        self._settle(state, bytes=kept)
+    def stage(self) -> None:
+        """Keep the changes that were adopted, for whoever decides about them later."""
+        self._require("staged", "running")
+        self._keep_as("staged")
+
+    def _keep_as(self, state: KeptState, **more: Any) -> None:
+        """Keep a plan of which nothing is done, or all."""
+        plan = self._plan()
+        try:
+            with open_tree(str(self._folder)) as call:
+                write_file(call.root, PLAN, plan.to_json())
+        except OSError as error:
+            raise ChangesError.of("the changes of the call cannot be kept", error) from error
+        self._store.note_use(plan.kept_bytes - self._facts.bytes)
+        self._settle(state, bytes=plan.kept_bytes, **more)
+        self._release()
 
     def copy_workspace(self, bounds: CopyBounds | None = None) -> None:
         """Copy the workspace before a call that will write directly, where no overlay works.
@@ -189,24 +156,17 @@ class KeptCall:
         """Compare the workspace with its copy; afterwards the state is `applied`."""
         self._require("compared", "running")
         self._compare()
-        self._release()
         return self.changes
 
     def _compare(self) -> None:
         try:
             with self._opened() as (call, workspace):
-                plan = compare_copy(call, workspace)
-                write_file(call.root, PLAN, plan.to_json())
+                self._known_plan = compare_copy(call, workspace)
         except OSError as error:
             raise ChangesError.of("the changes of the call cannot be kept", error) from error
-        self._known_plan = plan
         self._keep_as("applied")
 
     def _read(self, call: FolderTree, workspace: FolderTree, below: int | None) -> None:
-        """Make the plan from the layers; what was begun of it before is removed."""
-        for part in ("past", "new"):
-            if status_in(call.root, part) is not None:
-                remove_tree(part, within=call.root)
         plan = plan_of_layers(call, workspace, below, self._facts.started_ns)
         if below is not None:
             layers = [(kept.id, str(layer)) for kept in self._base() for layer in kept.layers]
@@ -214,7 +174,6 @@ class KeptCall:
                 note_base(plan, stack)
         make_parts(call, plan)
         make_slots(call, plan)
-        write_file(call.root, PLAN, plan.to_json())
         self._known_plan = plan
 
     def _base(self) -> list["KeptCall"]:
@@ -236,7 +195,8 @@ class KeptCall:
         Also applies again what was undone.
         """
         with self._locked():
-            self._require("applied", "staged", "refused", "undone")
+            if not self._is_adopted:
+                self._require("applied", "staged", "refused", "undone")
             return self._drive(None if only is None else list(only), forward=True)
 
     def undo(self, only: Iterable[str] | None = None, *, as_id: str = "") -> "KeptUndo":
@@ -256,6 +216,9 @@ class KeptCall:
     def refuse(self) -> None:
         """Keep the changes, which no rule and nobody approved, for whoever asks for them."""
         with self._locked():
+            if self._is_adopted:
+                self._keep_as("refused")
+                return
             self._require("refused", "staged")
             self._settle("refused")
 
@@ -284,66 +247,6 @@ class KeptCall:
 
     # What every method needs: lock, state, plan, both folders.
 
-    def _require(self, wanted: str, *states: KeptState) -> None:
-        if self.state not in states:
-            raise ChangeStateError(self.id, self.state, wanted)
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        if self._held >= 0:  # this process began it
-            yield
-            return
-        lock = lock_call(self._folder)
-        if lock is None:
-            raise UnknownCallError(self.id)
-        try:
-            facts = read_facts(self._folder)
-            if facts is None:
-                raise UnknownCallError(self.id)
-            if facts != self._facts:
-                self._facts, self._known_plan = facts, None
-            yield
-        finally:
-            os.close(lock)
-
-    def _release(self) -> None:
-        if self._held >= 0:
-            os.close(self._held)
-            self._held = -1
-
-    def __del__(self) -> None:
-        self._release()
-
-    @property
-    def _marker(self) -> Path:
-        return self._folder.parent / ACTIVE / self.id
-
-    def _mark(self) -> None:
-        """Tell `recover` of other processes to look at this call."""
-        os.close(os.open(self._marker, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-
-    def _unmark(self) -> None:
-        self._marker.unlink(missing_ok=True)
-
-    def _write(self, facts: KeptFacts) -> None:
-        self._facts = facts
-        with open_tree(str(self._folder)) as call:
-            write_file(call.root, FACTS, facts_as_json(facts))
-
-    def _settle(self, state: KeptState, **more: Any) -> None:
-        self._write_state(state, **more)
-        self._unmark()
-
-    def _write_state(self, state: KeptState, **more: Any) -> None:
-        self._write(replace(self._facts, state=state, settled_ns=time.time_ns(), **more))
-
-    def _plan(self) -> ChangePlan:
-        if self._known_plan is None:
-            with open_tree(str(self._folder)) as call:
-                data = read_file(call.root, PLAN)
-            self._known_plan = ChangePlan.from_json(data) if data is not None else ChangePlan()
-        return self._known_plan
-
     @contextmanager
     def _opened(self) -> Iterator[tuple[FolderTree, FolderTree]]:
         with open_tree(str(self._folder)) as call, open_tree(self._facts.workspace) as workspace:
@@ -367,10 +270,14 @@ class KeptCall:
             ):
                 conflicts = self._run(call, workspace, only, forward=forward)
         except OSError as error:
+            if self._is_adopted:
+                self._keep_as("staged", begun=True)
+            else:
+                self._write(replace(self._facts, begun=True))
             self._known_plan = None
-            self._write(replace(self._facts, begun=True))
             what = "the changes cannot be " + ("applied" if forward else "undone")
             raise ChangesError.of(what, error) from error
+        self._release()
         return outcome_of(self._plan(), only, conflicts, forward=forward)
 
     def _run(
@@ -397,10 +304,16 @@ class KeptCall:
         done: KeptState = "staged" if is_left and self.state != "undone" else "applied"
         some = any(swap.done for swap in plan.swaps)
         undone: KeptState = "applied" if only is not None and some else "undone"
-        self._write_state(done if forward else undone, begun=True)
-        applier.finish()
+        self._end(applier, done if forward else undone, call)
         self._unmark()
         return [*conflicts_of(early), *dirty, *applier.conflicts]
+
+    def _end(self, applier: Applier, state: KeptState, call: FolderTree) -> None:
+        kept, more = self._plan().kept_bytes, self._plan().kept_bytes - self._facts.bytes
+        self._write(self._with_state(state, begun=True, bytes=kept), call)
+        applier.finish()
+        if more:
+            self._store.note_use(more)
 
     def _keep(self, outcome: ChangeOutcome) -> None:
         """Keep what an undo did, so that it can be shown and undone."""
@@ -445,6 +358,12 @@ class KeptCall:
         if (self._folder / "past" / COPY_LIST).exists():
             self._compare()  # it wrote directly: what it did until then can be undone
             return
+        if (self._folder / PLAN).exists():  # it was read completely
+            self._recover_run()
+            if self.state == "running":
+                self._keep_as("staged", begun=True)
+            self._unmark()
+            return
         for each in layers.glob("*.new"):  # a copy that is not complete
             remove_tree(each)
         # What was seen by a call that builds on others cannot be shown to this process.
@@ -462,8 +381,7 @@ class KeptCall:
             applier = Applier(call, workspace, self._plan(), self.id)
             forward = applier.repair()
             if forward is not None:
-                self._write_state("applied" if forward else "undone", begun=True)
-                applier.finish()
+                self._end(applier, "applied" if forward else "undone", call)
             else:
                 self._write(replace(self._facts, begun=True))
 

@@ -73,7 +73,7 @@ class LayerPlanner:
         self._join()
         self._touch_folders([root, *(each for each in self._entries if each.kind == "folder")])
         self._list_deleted()
-        self._plan.marked += self._reader.marked
+        self._plan.marked |= self._reader.marked
 
     def _conflict(self, entry: LayerEntry, reason: str) -> None:
         self._plan.conflict(entry.path, reason)

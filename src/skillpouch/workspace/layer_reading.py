@@ -7,6 +7,7 @@ every layer is mounted with `userxattr`, and so a folder is never renamed as a w
 make none of these by itself, but what it made is not trusted: nothing is opened by a path.
 """
 
+import errno
 import hashlib
 import os
 import stat
@@ -16,6 +17,7 @@ from typing import Literal
 
 from skillpouch.workspace.file_state import (
     OVERLAY_ATTRIBUTES,
+    PATH_ONLY,
     READ,
     FolderTree,
     Metadata,
@@ -32,6 +34,7 @@ _HANDLE_STARTS = 21  # struct ovl_fb: version, magic, length, flags, type, 16 by
 _TYPE_AT = 4
 
 Kind = Literal["folder", "file", "link", "special", "whiteout"]
+_KINDS: dict[int, Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
 
 
 class LayerEntry:
@@ -60,14 +63,10 @@ class LayerEntry:
 
 def kind_of(status: os.stat_result) -> Kind:
     """Return what an entry of an upper folder is."""
-    mode = status.st_mode
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISDIR(mode):
-        return "folder"
-    if stat.S_ISLNK(mode):
-        return "link"
-    return "whiteout" if stat.S_ISCHR(mode) and status.st_rdev == 0 else "special"
+    kind = _KINDS.get(stat.S_IFMT(status.st_mode))
+    if kind is not None:
+        return kind
+    return "whiteout" if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0 else "special"
 
 
 class LayerReader:
@@ -80,7 +79,7 @@ class LayerReader:
         self.since_ns = since_ns
         self._slot = slot
         self.entries: list[LayerEntry] = []
-        self.marked: list[str] = []
+        self.marked: dict[str, list[str]] = {}
 
     def read(self) -> LayerEntry:
         """Return the root of the tree; `entries` are all below it, folders come first."""
@@ -113,7 +112,10 @@ class LayerReader:
                     entry.occupant = status_in(lower, name)
                 elif not folder.merged:
                     entry.in_new_folder = True
-                self._read_entry(entry, descriptor, name)
+                if entry.kind == "file":
+                    self._read_file(entry, descriptor, name)
+                elif entry.kind == "link":
+                    entry.same = self._is_same_link(entry, descriptor, name)
                 children.append(entry)
             return children
 
@@ -124,31 +126,18 @@ class LayerReader:
                 return self.lower.folder(folder.path)
         return None
 
-    def _read_entry(self, entry: LayerEntry, folder: int, name: str) -> None:
-        if entry.kind == "file":
-            self._read_file(entry, folder, name)
-        elif entry.kind == "link":
-            self._read_marks(entry, f"{name_of(folder)}/{name}")
-            entry.same = self._is_same_link(entry, folder, name)
-        elif entry.kind == "special":
-            self._read_marks(entry, f"{name_of(folder)}/{name}")
-
     def _read_marks(self, entry: LayerEntry, path: str | int) -> None:
-        """Note what the overlay wrote about an entry."""
-        follow = isinstance(path, int)
+        """Note what the overlay wrote about a file or folder: nothing else can have a note."""
         try:
-            names = os.listxattr(path, follow_symlinks=follow)
+            names = os.listxattr(path)
         except OSError:
             return  # the file system has no attributes
-        if not names:
-            return
         marks = [name for name in names if name.startswith(OVERLAY_ATTRIBUTES)]
         if marks:
-            self.marked.append(entry.slot)
+            self.marked[entry.slot] = marks
         with suppress(OSError):
             for name in marks:
-                value = os.getxattr(path, name, follow_symlinks=follow)
-                self._note(entry, name[len(OVERLAY_ATTRIBUTES) :], value)
+                self._note(entry, name[len(OVERLAY_ATTRIBUTES) :], os.getxattr(path, name))
 
     def _note(self, entry: LayerEntry, mark: str, value: bytes) -> None:
         if mark == "origin":
@@ -333,18 +322,32 @@ def names_of(tree: FolderTree, inodes: set[int]) -> Iterator[tuple[str, os.stat_
                     yield path, each.stat(follow_symlinks=False)
 
 
-def remove_marks(path: str, status: os.stat_result) -> None:
-    """Remove the attributes of an overlay from a file of the call's folder."""
-    is_link = stat.S_ISLNK(status.st_mode)
-    names = os.listxattr(path, follow_symlinks=not is_link)
-    marks = [name for name in names if name.startswith(OVERLAY_ATTRIBUTES)]
-    locked = bool(marks) and not is_link and not status.st_mode & stat.S_IWUSR
-    if locked:
-        os.chmod(path, stat.S_IMODE(status.st_mode) | stat.S_IWUSR)
-    for name in marks:
-        os.removexattr(path, name, follow_symlinks=not is_link)
-    if locked:
-        os.chmod(path, stat.S_IMODE(status.st_mode))
+def remove_marks(folder: int, name: str, marks: list[str]) -> None:
+    """Remove attributes of an overlay from a file or folder of the call's folder."""
+    try:
+        held = os.open(name, READ, dir_fd=folder)
+        try:
+            _remove_each(held, marks)
+        finally:
+            os.close(held)
+    except PermissionError:  # its owner may not read or write it
+        held = os.open(name, PATH_ONLY, dir_fd=folder)
+        try:
+            mode = stat.S_IMODE(os.fstat(held).st_mode)
+            os.chmod(name_of(held), mode | stat.S_IWUSR)
+            _remove_each(name_of(held), marks)
+            os.chmod(name_of(held), mode)
+        finally:
+            os.close(held)
+
+
+def _remove_each(path: str | int, marks: list[str]) -> None:
+    for mark in marks:
+        try:
+            os.removexattr(path, mark)
+        except OSError as error:
+            if error.errno != errno.ENODATA:  # ENODATA: before a crash
+                raise
 
 
 def is_pipe(status: os.stat_result) -> bool:
