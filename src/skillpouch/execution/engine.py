@@ -35,14 +35,8 @@ from skillpouch.execution.confinement import Confinement, Plan
 from skillpouch.execution.layers import why_direct
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.proxy.allowlist import through_proxy
-from skillpouch.execution.replies import (
-    Finished,
-    Ineligible,
-    Lost,
-    NotStarted,
-    Reply,
-    verdict,
-)
+from skillpouch.execution.replies import Finished, Ineligible, Lost, NotStarted, Reply, verdict
+from skillpouch.execution.sandbox_client import SandboxClient
 from skillpouch.execution.sandbox_pool import AnySandbox
 from skillpouch.execution.sandboxes import (
     OwnSandbox,
@@ -342,6 +336,9 @@ def _give_back(
     if sandbox.layer is not None:
         taken, reusable = sandbox.layer.take(reusable=reusable)
         command.layers.extend(taken)
+        if reusable and isinstance(sandbox, SandboxClient):
+            # A prestarted program may look at names before its call: they are forgotten then.
+            sandbox.layer.forget_soon(asyncio.get_running_loop())
     sandbox.give_back(reusable=reusable)
     return refused
 

@@ -48,10 +48,9 @@ class SandboxOwner(Protocol):
     def give_back(self, sandbox: Any, *, reusable: bool) -> None: ...
 
     def lose(self, sandbox: Any) -> None:
-        """Handle the unexpected end of a sandbox.
+        """Handle the unexpected end of a sandbox: call its `confirm_lost` when all is dead.
 
-        Make sure that its processes are dead, and then call its `confirm_lost`: a socket closes
-        before its process has ended completely.
+        A socket closes before its process has ended completely.
         """
 
     def ready(self, sandbox: Any) -> None:
@@ -74,10 +73,8 @@ class SandboxClient:
         jobs: "JobChannel | None" = None,
         listener: "ProxyListener | None" = None,
     ) -> None:
-        self._loop = loop
-        self._sock = sock
-        self._jobs = jobs
-        self._owner = owner
+        self._loop, self._owner = loop, owner
+        self._sock, self._jobs = sock, jobs
         self._answer: UncancellableFuture[Reply] | None = None
         self._calls, self._sent_at = 0, 0.0
         self._lost, self._is_ready = Lost(), False
@@ -125,9 +122,7 @@ class SandboxClient:
             self.drop()
         return self._answer
 
-    def _job(
-        self, command: Command, *, feeds: bool
-    ) -> tuple[int, list[str], dict[str, str], str, bool]:
+    def _job(self, command: Command, *, feeds: bool) -> tuple[Any, ...]:
         env = dict(command.env)
         if self.temporary is not None:
             env.setdefault("TMPDIR", self.temporary)
@@ -167,8 +162,7 @@ class SandboxClient:
         try:
             return self._sock.recv(_LONGEST_REPLY)
         except ConnectionResetError:
-            # The sandbox ended without reading all our packets; its own last packets are still
-            # readable.
+            # It ended without reading all our packets; its own last ones can still be read.
             return self._sock.recv(_LONGEST_REPLY)
 
     def _take(self, reply: Reply | Ready) -> None:
@@ -265,9 +259,8 @@ class JobChannel:
 
     def order(self) -> dict[str, Any]:
         """Return the fields by which a zygote starts the prefork server."""
-        prefork = self._prefork
-        argv = [*prefork.program, str(PROGRAM)]
-        return {"argv": argv, "env": self._env, "cwd": str(prefork.cwd)}
+        argv = [*self._prefork.program, str(PROGRAM)]
+        return {"argv": argv, "env": self._env, "cwd": str(self._prefork.cwd)}
 
     def theirs(self) -> tuple[int, ...]:
         return (self._theirs.fileno(),)
@@ -298,8 +291,7 @@ class JobChannel:
         """Tell whether a sent call is still unread, or was when the reader ended."""
         unread = array("i", [0])
         fcntl.ioctl(self._ours, termios.TIOCOUTQ, unread)
-        # The queue first: when the reader ends, the kernel sets the error before it empties the
-        # queue.
+        # The queue first: when the reader ends, the kernel sets the error, then empties the queue.
         return bool(unread[0]) or self._ours.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
     def close(self) -> None:
@@ -344,6 +336,7 @@ class Layer:
         self._taken = self._began_ns = 0
         self._configuration = -1  # of the overlay, once the zygote has mounted it
         self._forget: Callable[[], int] | None = None
+        self._forgotten: asyncio.Future[int] | None = None  # since the last call
         # The ctimes of the layer and of the workspace when they were last looked at. The ctime
         # changes with everything that is compared here, and no program can set it, inode(7).
         self._empty_at = self._alike_at = 0
@@ -360,7 +353,7 @@ class Layer:
 
     def begin(self) -> None:
         """Note that a call begins, whose changes must be taken."""
-        self._in_call = True
+        self._in_call, self._forgotten = True, None
         self._began_ns = time.time_ns()
 
     def renew(self) -> bool:
@@ -368,7 +361,9 @@ class Layer:
 
         An overlay keeps the mode and the owner of its root. Its times are those of the layer.
         """
-        self.forget_names()
+        done = self._forgotten
+        if done is None or not done.done() or done.result():
+            self.forget_names()
         seen_ns = time.time_ns()
         if self._alike_at == os.stat(self._workspace).st_ctime_ns:  # noqa: PTH116 - on every call
             return True
@@ -391,6 +386,11 @@ class Layer:
             self._forget = names_forgetter(self._configuration)
         if self._forget():
             raise OSError("the overlay is gone, or cannot be reconfigured")
+
+    def forget_soon(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Forget the names that a call used, in a thread: ovl_free_fs waits for all processors."""
+        if self._forget is not None:
+            self._forgotten = loop.run_in_executor(None, self._forget)
 
     def take(self, *, reusable: bool) -> tuple[list[Path], bool]:
         """End a call of which no process is alive.

@@ -309,12 +309,11 @@ class Applier:
         try:
             return self._exchange(swap, forward=forward)
         except PermissionError:
-            folder, name = self._workspace.place(swap.path)
-            status = os.fstat(folder)
+            place = self._workspace.place(swap.path)
+            status = os.fstat(place[0])
             if status.st_mode & _WRITABLE != _WRITABLE and status.st_uid == self._user:
-                mode = stat.S_IMODE(status.st_mode) | stat.S_IRWXU
-                os.chmod(name_of(folder), mode)  # a Touch restores it
-        with movable(self._place(swap.slot), (folder, name)):
+                os.chmod(name_of(place[0]), status.st_mode & 0o7777 | 0o700)  # a Touch restores it
+        with movable(self._place(swap.slot), place):
             return self._exchange(swap, forward=forward)
 
     def _return(self, swap: Swap, run: Run) -> None:
