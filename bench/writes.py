@@ -10,14 +10,25 @@ import tempfile
 import time
 from pathlib import Path
 
-from skillpouch import SkillManager
+from skillpouch import Policy, SkillManager
 
 SCRIPTS = {
     "nothing.py": '"""Say ok."""\n\n\ndef handler(args):\n    return {"ok": True}\n',
     "nothing_bash.sh": "# Say ok.\necho ok\n",
-    "hundred.py": (
-        '"""Write a hundred files."""\n\n\ndef handler(args):\n    for number in range(100):\n'
-        '        with open(f"made-{number}", "w") as file:\n            file.write("x")\n'
+    "new.py": (
+        '"""Write a hundred new files."""\n\n\ndef handler(args):\n    for number in range(100):\n'
+        '        with open(f"new-{number}", "w") as file:\n            file.write("x")\n'
+    ),
+    "folders.py": (
+        '"""Write a hundred files in ten new folders."""\nimport os\n\n\ndef handler(args):\n'
+        '    for number in range(100):\n        os.makedirs(f"new-{number // 10}", exist_ok=True)\n'
+        '        with open(f"new-{number // 10}/{number}", "w") as file:\n'
+        '            file.write("x")\n'
+    ),
+    "overwritten.py": (
+        '"""Write a hundred files that exist."""\n\n\ndef handler(args):\n'
+        "    for number in range(100):\n"
+        '        with open(f"old-{number}", "w") as file:\n            file.write("x")\n'
     ),
 }
 WAYS = ("direct", "undoable")
@@ -35,30 +46,38 @@ def main() -> None:
 
 
 def race(folder: Path, files: int, rounds: int) -> None:
-    scripts, workspace = folder / "skills/s/scripts", folder / "work"
+    scripts = folder / "skills/s/scripts"
     scripts.mkdir(parents=True)
     (folder / "skills/s/SKILL.md").write_text("---\nname: s\ndescription: d\n---\n")
     for name, text in SCRIPTS.items():
         (scripts / name).write_text(text)
-    for number in range(files):
-        file = workspace / f"folder-{number // 100}" / f"file-{number}"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("x")
+    for way in WAYS:
+        for number in range(files):
+            file = folder / way / f"folder-{number // 100}" / f"file-{number}"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text("x")
+        for number in range(100):
+            (folder / way / f"old-{number}").write_text("x")
+    # Trusting: it does not ask about 100 files that are overwritten.
     managers = {
-        way: SkillManager(folder / "skills", workspace=workspace, writes=way) for way in WAYS
+        way: SkillManager(
+            folder / "skills", workspace=folder / way, writes=way, policy=Policy.trusting()
+        )
+        for way in WAYS
     }
     for name in SCRIPTS:
         tool = f"s.{name.partition('.')[0]}"
-        times = interleaved(managers, tool, rounds if "nothing" in name else rounds // 10)
+        times = interleaved(managers, folder, tool, rounds if "nothing" in name else rounds // 2)
         for way, each in times.items():
             figures = f"min {min(each):8.3f} ms  median {statistics.median(each):8.3f} ms"
             print(f"{files:>6} files  {tool:<15} {way:<9} {figures}")
         ratio = min(times["undoable"]) / min(times["direct"])
-        print(f"{files:>6} files  {tool:<15} minimum of undoable / direct: {ratio:.2f}")
+        usual = statistics.median(times["undoable"]) / statistics.median(times["direct"])
+        print(f"{files:>6} files  {tool:<15} undoable / direct: min {ratio:.2f} median {usual:.2f}")
 
 
 def interleaved(
-    managers: dict[str, SkillManager], tool: str, rounds: int
+    managers: dict[str, SkillManager], folder: Path, tool: str, rounds: int
 ) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {way: [] for way in managers}
     for number in range(rounds + 10):
@@ -69,7 +88,20 @@ def interleaved(
                 times[way].append((time.perf_counter() - started) * 1e3)
             assert not result.is_error
             assert result.protections["writes"].startswith(way)
+            put_aside(folder / way)
     return times
+
+
+def put_aside(workspace: Path) -> None:
+    """Move what a call made out of the workspace.
+
+    It is not deleted: ext4 looks long for a free inode when many were deleted a moment ago.
+    """
+    made = list(workspace.glob("new-*"))
+    if made:
+        aside = Path(tempfile.mkdtemp(prefix="aside-", dir=workspace.parent))
+        for each in made:
+            each.rename(aside / each.name)
 
 
 if __name__ == "__main__":
