@@ -30,6 +30,7 @@ from skillpouch.jobs.job_store import JobStore, NewJob, new_job_id
 from skillpouch.jobs.questions import KeptApprover, ThisProcess, begin_answering
 from skillpouch.policy.approval import approver_here
 from skillpouch.policy.authorize import Authorizer
+from skillpouch.policy.limit_rules import limits_of
 from skillpouch.registry.registry import ToolOverlay
 from skillpouch.results import Stopwatch
 from skillpouch.runtime.loop_thread import run_on_thread
@@ -86,6 +87,17 @@ class JobRunner:
         self._in_force = in_force
         self._make_call = make_call
         self.store = user_jobs()
+
+    @property
+    def has_approver(self) -> bool:
+        """Whether somebody is asked about calls that the policy does not decide."""
+        return self._controls.approver is not None
+
+    def time_limit(self, tool: Tool, arguments: Any, timeout: float | None = None) -> float:
+        """Return how long a call may take, in seconds; what was granted may add to it."""
+        said = arguments if isinstance(arguments, Mapping) else {}
+        rules = self._in_force.authorizer.policy.limits
+        return limits_of(tool, self._controls.limits, timeout, rules, said).timeout_seconds
 
     async def start(  # noqa: PLR0913 - as `start` of a manager takes them
         self,

@@ -35,6 +35,16 @@ class Tokens:
         # All of them, whichever fits: how long it takes tells nothing.
         return sum(hmac.compare_digest(offered, known) for known in self._current()) > 0
 
+    @staticmethod
+    def owner(authorization: str) -> str:
+        """Return a name for who carries a token: what they start is reached with it only.
+
+        The token cannot be guessed from the name: it is long, and the name is a part of a hash.
+        """
+        token = authorization.strip().partition(" ")[2].strip()
+        digest = sha256(b"skillpouch owner\0" + token.encode("utf-8", "surrogateescape"))
+        return f"token-{digest.hexdigest()[:24]}"
+
     def _current(self) -> list[bytes]:
         try:
             return self._read()

@@ -1,0 +1,430 @@
+"""Waits for a call for a while, then leaves it running as a job; and the tools to go on with it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from skillpouch.calls import OnOutput, OnStep, ToolCall
+from skillpouch.errors import CallDeniedError, SkillpouchError
+from skillpouch.jobs.job import FINAL, Job, KeptQuestion, NoSuchJobError
+from skillpouch.jobs.job_runner import JobRunner
+from skillpouch.limits import Writes
+from skillpouch.policy.approval import Answer, Question, asking
+from skillpouch.registry.registry import ToolOverlay
+from skillpouch.results import ToolResult, milliseconds
+from skillpouch.runtime.timers import clocks_stopped
+from skillpouch.text import clean
+from skillpouch.tools import BuiltIn, Effect, Hosted, Tool
+
+_log = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+SOFT_LIMIT_SECONDS = 45.0  # hosts of agents give up on a call after a minute
+STILL_RUNNING, WAITING = "still_running", "waiting_for_approval"
+JOB_WAIT, JOB_OUTPUT, JOB_CANCEL = "job_wait", "job_output", "job_cancel"
+
+_USUAL_WAIT_SECONDS = 30.0
+_MOST_OUTPUT_BYTES = 20_000
+_LONGEST_LINE = 300
+
+
+class CallsAndJobs(Protocol):
+    """The part of a ToolExecutor that calls and jobs need."""
+
+    @property
+    def source(self) -> ToolOverlay: ...
+    def job_runner(self) -> JobRunner: ...
+    def execute(  # noqa: PLR0913 - as it is
+        self,
+        name: str,
+        args: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        on_output: OnOutput | None = None,
+        on_step: OnStep | None = None,
+        writes: Writes | None = None,
+    ) -> Coroutine[Any, Any, ToolResult]: ...
+    def astart(
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        writes: Writes | None = None,
+        owner: str = "",
+    ) -> Coroutine[Any, Any, Job]: ...
+    def ajob(self, job_id: str) -> Coroutine[Any, Any, Job]: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoftLimit:
+    """How long somebody waits for a call before it is left running as a job.
+
+    After 0 seconds it never is. With `keep_questions`, a call that the policy asks about becomes a
+    job that waits for an answer, if there is nobody to ask. `owner` is who makes the call: only
+    jobs of the same owner are reached.
+    """
+
+    seconds: float = SOFT_LIMIT_SECONDS
+    keep_questions: bool = False
+    owner: str = ""
+
+    @property
+    def wait_seconds(self) -> float | None:
+        """How long to wait for a job, None for as long as it takes."""
+        return self.seconds if self.seconds > 0 else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One call, as `ToolExecutor.execute` takes it, and who hears of it while it runs."""
+
+    tool: str
+    arguments: Any = None
+    stdin: str | bytes | None = None
+    timeout: float | None = None
+    writes: Writes | None = None
+    on_output: OnOutput | None = None
+    on_step: OnStep | None = None
+
+
+async def call_or_job(executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit) -> ToolResult:
+    """Make a call; if it takes longer than the soft limit, say so and leave it running.
+
+    The result then has the id of the job, and `code` tells what it waits for.
+    """
+    started = time.monotonic()
+    found = await call_or_start(executor, wanted, limit)
+    if isinstance(found, ToolResult):
+        return found
+    rest = limit.wait_seconds and max(0.0, limit.wait_seconds + started - time.monotonic())
+    async with cancelled_with_us(found):
+        return await wait_or_leave(found, rest, wanted)
+
+
+@asynccontextmanager
+async def cancelled_with_us(job: Job) -> AsyncIterator[None]:
+    """Cancel a job whose caller is cancelled before it was told the id: it would be nobody's."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        await _cancelled(job)
+        raise
+
+
+async def call_or_start(
+    executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit
+) -> ToolResult | Job:
+    """Make a call that ends within the soft limit; start any other as a job, and return that."""
+    if _may_outlast(executor, wanted, limit):
+        return await _started(executor, wanted, limit)
+    if not limit.keep_questions or executor.job_runner().has_approver:
+        return await _made(executor, wanted)
+    nobody = _Nobody()
+    try:
+        with asking(nobody):
+            return await _made(executor, wanted)
+    except CallDeniedError as error:
+        if not nobody.stopped(error):
+            raise
+        return await _started(executor, wanted, limit)
+
+
+def _may_outlast(executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit) -> bool:
+    if limit.seconds <= 0:
+        return False
+    try:
+        tool = executor.source.get(wanted.tool)
+        most = executor.job_runner().time_limit(tool, wanted.arguments, wanted.timeout)
+    except SkillpouchError:
+        return False  # a wrong caller: the call itself says what is wrong
+    return most > limit.seconds and not ends_soon(tool, wanted.arguments)
+
+
+async def _made(executor: CallsAndJobs, wanted: Wanted) -> ToolResult:
+    return await executor.execute(
+        wanted.tool,
+        wanted.arguments,
+        wanted.stdin,
+        timeout=wanted.timeout,
+        on_output=wanted.on_output,
+        on_step=wanted.on_step,
+        writes=wanted.writes,
+    )
+
+
+async def _started(executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit) -> Job:
+    starting = asyncio.ensure_future(
+        executor.astart(
+            wanted.tool,
+            wanted.arguments,
+            wanted.stdin,
+            timeout=wanted.timeout,
+            writes=wanted.writes,
+            owner=limit.owner,
+        )
+    )
+    try:
+        return await asyncio.shield(starting)
+    except asyncio.CancelledError:
+        # It may be on the disk already: a caller that has left wants nothing to run.
+        with suppress(SkillpouchError):
+            await _cancelled(await _to_its_end(starting))
+        raise
+
+
+async def _cancelled(job: Job) -> None:
+    try:
+        await _to_its_end(asyncio.ensure_future(job.acancel()))
+    except SkillpouchError:
+        _log.warning("job %s could not be cancelled", job.id, exc_info=True)
+
+
+async def _to_its_end(task: "asyncio.Future[Value]") -> Value:
+    """Wait for a task; whoever waits is cancelled already, and once is enough."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([task])
+    return task.result()
+
+
+class _Nobody:
+    """Is asked where there is nobody to ask, and remembers the questions."""
+
+    def __init__(self) -> None:
+        self._questions: list[Question] = []
+
+    async def __call__(self, question: Question) -> Answer:
+        self._questions.append(question)
+        return Answer(yes=False, cause="no_approver", reason="there is nobody to ask")
+
+    def stopped(self, error: CallDeniedError) -> bool:
+        """Tell whether a call was denied before anything ran, only because nobody was there."""
+        asked = self._questions[-1] if self._questions else None
+        return asked is not None and asked.tool == error.tool and not asked.changes
+
+
+async def wait_or_leave(
+    job: Job, seconds: float | None, heard: Wanted | None = None, *, for_answer: bool = False
+) -> ToolResult:
+    """Return what a job ended with, or after some seconds, that it goes on.
+
+    One that waits for approval is left at once, unless it is waited `for_answer`. If the waiter is
+    cancelled, the job goes on. Raises what the call raised.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            async for update in job.follow():
+                if update.state in FINAL:
+                    break
+                if heard is not None and heard.on_output is not None and update.output:
+                    heard.on_output("stdout", update.output)
+                if heard is not None and heard.on_step is not None and update.progress:
+                    heard.on_step(update.progress)
+                if update.state == "waiting_for_approval" and not for_answer:
+                    waiting = await asyncio.to_thread(left, job)
+                    if waiting.code == WAITING:  # otherwise it was answered just now
+                        return waiting
+    except TimeoutError:
+        return await asyncio.to_thread(left, job)
+    return replace(await job.aresult(), job_id=job.id)
+
+
+def left(job: Job) -> ToolResult:
+    """Return the answer that a call goes on, with the id of its job and what to do next."""
+    question = job.question
+    waits = question is not None and question.state == "pending"
+    words = _waits(job, question) if question and waits else _runs(job)
+    return ToolResult(
+        tool=job.tool,
+        outcome="ok",
+        content=words,
+        stdout=f"{words}\n",
+        code=WAITING if waits else STILL_RUNNING,
+        job_id=job.id,
+        duration_ms=milliseconds(time.time() - job.created_at.timestamp()),
+    )
+
+
+def _runs(job: Job) -> str:
+    progress = job.progress
+    far = "" if progress is None else f" ({progress})"
+    return (
+        f"{job.tool} has not ended yet; it goes on as job {job.id}{far}.\n"
+        f"Use {JOB_WAIT} with this id to wait for its result, {JOB_OUTPUT} to read what it has "
+        f"printed so far, {JOB_CANCEL} to end it. Do not call {job.tool} again for the same: it "
+        "would run twice."
+    )
+
+
+def _waits(job: Job, kept: KeptQuestion) -> str:
+    reasons = "; ".join(kept.question.reasons) or "the policy asks for approval"
+    return (
+        f"{job.tool} waits for the user's approval, as job {job.id}: {clean(reasons)}\n"
+        f"It would run: {clean(kept.question.runs)[:_LONGEST_LINE]}\n"
+        f"Only the user can allow it: tell them to run `skillpouch approve {kept.id}`, or "
+        f"`skillpouch deny {kept.id}`. Then use {JOB_WAIT} with the id of the job to wait for its "
+        f"result, or {JOB_CANCEL} to do without it."
+    )
+
+
+Owner = Callable[[], str]
+
+
+def job_tools(
+    executor: CallsAndJobs,
+    owner: str | Owner = "",
+    *,
+    session: str | None = None,
+    most_seconds: float = SOFT_LIMIT_SECONDS,
+    waits_for_answers: Callable[[], bool] = lambda: True,
+) -> list[Tool]:
+    """Return job_wait, job_output and job_cancel, which reach the jobs of one owner only.
+
+    With a session, only those of this session. `most_seconds` is how long job_wait waits at most;
+    it leaves a job that waits for approval at once if `waits_for_answers` says no.
+    """
+    owner_now = (lambda: owner) if isinstance(owner, str) else owner
+    reach = _Reach(executor, owner_now, session)
+    longest = most_seconds if most_seconds > 0 else SOFT_LIMIT_SECONDS
+    seconds = {
+        "type": "number",
+        "minimum": 0,
+        "description": f"how long to wait, at most {longest:g} s",
+        "default": min(_USUAL_WAIT_SECONDS, longest),
+    }
+    offset = {
+        "type": "integer",
+        "minimum": 0,
+        "description": "from which byte on; the answer to an earlier call names the next one",
+        "default": 0,
+    }
+    return [
+        _tool(
+            JOB_WAIT,
+            "Wait for a call that goes on as a job, and return its result when it has ended.",
+            {"seconds": seconds},
+            partial(_wait, reach, longest, waits_for_answers),
+        ),
+        _tool(
+            JOB_OUTPUT,
+            "Read what a call that goes on as a job has printed so far.",
+            {"offset": offset},
+            partial(_output, reach),
+        ),
+        _tool(
+            JOB_CANCEL,
+            "End a call that goes on as a job, with everything that it started.",
+            {},
+            partial(_cancel, reach),
+            effects=("execute",),
+        ),
+    ]
+
+
+def is_job_tool(tool: Tool) -> bool:
+    """Tell whether a tool is one of these three: they never become jobs themselves."""
+    return isinstance(tool.runs, Hosted) and tool.id in _IDS
+
+
+_IDS = frozenset(f"skillpouch.{name}" for name in (JOB_WAIT, JOB_OUTPUT, JOB_CANCEL))
+
+
+def ends_soon(tool: Tool, arguments: Any) -> bool:
+    """Tell whether a call ends at once whatever its limit: it only starts or asks for something."""
+    if is_job_tool(tool):
+        return True
+    in_background = isinstance(arguments, dict) and arguments.get("background") is True
+    return isinstance(tool.runs, BuiltIn) and in_background
+
+
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """Finds jobs by id, and none of another owner or session."""
+
+    executor: CallsAndJobs
+    owner: Owner
+    session: str | None
+
+    async def job(self, call: ToolCall) -> Job:
+        job_id = str(call.arguments["id"])
+        job = await self.executor.ajob(job_id)
+        if job.owner != self.owner() or (self.session is not None and job.session != self.session):
+            raise NoSuchJobError(job_id)
+        return job
+
+
+def _tool(
+    name: str,
+    description: str,
+    parameters: dict[str, Any],
+    run: Callable[[ToolCall], Awaitable[ToolResult]],
+    *,
+    effects: tuple[Effect, ...] = ("read",),
+) -> Tool:
+    job_id = {"type": "string", "minLength": 1, "description": "the id of the job"}
+    return Tool(
+        id=f"skillpouch.{name}",
+        name=name,
+        skill="",
+        description=description,
+        input_schema={
+            "type": "object",
+            "properties": {"id": job_id, **parameters},
+            "required": ["id"],
+            "additionalProperties": False,
+        },
+        runs=Hosted(what=f"Skillpouch's own {name}", run=run),
+        effects=effects,
+        # Longer than it waits: what it waits for may take a moment to be read.
+        timeout_ms=120_000,
+        declared_in="skillpouch",
+        read_by="skillpouch",
+    )
+
+
+async def _wait(
+    reach: _Reach, longest: float, waits_for_answers: Callable[[], bool], call: ToolCall
+) -> ToolResult:
+    job = await reach.job(call)
+    asked = float(call.arguments.get("seconds", _USUAL_WAIT_SECONDS))
+    heard = Wanted(tool=job.tool, on_output=call.on_output, on_step=call.on_step)
+    with clocks_stopped():
+        seconds, for_answer = min(asked, longest), waits_for_answers()
+        return await wait_or_leave(job, seconds, heard, for_answer=for_answer)
+
+
+async def _output(reach: _Reach, call: ToolCall) -> ToolResult:
+    job = await reach.job(call)
+    offset = int(call.arguments.get("offset", 0))
+    found = await asyncio.to_thread(job.output, offset, most_bytes=_MOST_OUTPUT_BYTES)
+    text = found.data.decode("utf-8", "replace")
+    note = f"[{found.left_out:,} bytes before this are not kept]\n" if found.left_out else ""
+    is_all = found.is_final and len(found.data) < _MOST_OUTPUT_BYTES
+    then = "that is all" if is_all else f"the next offset is {found.next_offset}"
+    return _told(
+        call,
+        f"{note}{clean(text)}\n[job {job.id} is {job.state}; {then}]",
+        {"output": text, "next_offset": found.next_offset, "state": job.state},
+    )
+
+
+async def _cancel(reach: _Reach, call: ToolCall) -> ToolResult:
+    job = await reach.job(call)
+    state = await job.acancel()
+    words = f"job {job.id} ({job.tool}) is {state}"
+    return _told(call, words, {"id": job.id, "state": state})
+
+
+def _told(call: ToolCall, words: str, value: dict[str, Any]) -> ToolResult:
+    return ToolResult(
+        tool=call.tool.id, outcome="ok", content=words, structured=value, stdout=f"{words}\n"
+    )
