@@ -33,6 +33,7 @@ from skillpouch.execution.engine import run_command
 from skillpouch.execution.streams import Conversation
 from skillpouch.limits import Limits, read_size
 from skillpouch.mcp_client.configuration import McpAnswerError, McpServerError, VariablesUnsetError
+from skillpouch.mcp_client.tasks import TasksOfServers, progress_here
 from skillpouch.policy.project import McpAddress, McpEntry, McpProgram, filled, variables_in
 from skillpouch.text import clean
 
@@ -223,8 +224,9 @@ class McpConnection:
         return found
 
     async def call(self, name: str, arguments: dict[str, Any], progress: Any) -> CallToolResult:
-        """Call a tool of the server."""
+        """Call a tool of the server; one that it goes on with as a task is waited for."""
         client = await self._connected()
+        progress_here.set(progress)  # for this call: it has a task of its own
         try:
             with _understood(self._entry):
                 return await client.call_tool(name, arguments, progress_callback=progress)
@@ -262,7 +264,10 @@ class McpConnection:
     async def _serve(self, ready: "asyncio.Future[Client]", closing: asyncio.Event) -> None:
         """Hold the connection in one task: what opens it must be what closes it."""
         try:
-            async with self._transport() as streams, Client(_Ready(streams), mode="auto") as client:
+            async with (
+                self._transport() as streams,
+                Client(_Ready(streams), mode="auto", extensions=[TasksOfServers()]) as client,
+            ):
                 ready.set_result(client)
                 await closing.wait()
         except BaseException as error:
