@@ -10,7 +10,7 @@ READY := .venv/.ready
 BENCH := .venv/.bench
 PROGRAMS := build/programs/.ready
 CLIENTS := build/clients/.ready
-PEER := build/fastmcp/.ready
+PEER := build/fastmcp/.with-tasks
 GENERATOR := build/generator/.ready
 # Its messages load with every protobuf from 5.29 on; those of a newer one would not.
 GENERATOR_VERSION := 1.71.2
@@ -84,7 +84,7 @@ test: $(READY) $(FETCHED) interpreters  ## every behaviour once
 
 test-all: test exhaustive extras  ## make test, then everything that it leaves out
 
-exhaustive: $(READY) $(FETCHED) $(PROGRAMS) interpreters  ## further tiers, all combinations, long runs
+exhaustive: $(READY) $(FETCHED) $(PROGRAMS) $(PEER) interpreters  ## further tiers, all combinations, long runs
 	$(BIN)/pytest -n auto -m exhaustive
 
 fast: $(READY)  ## the quick tests, in under a minute
@@ -102,7 +102,7 @@ demo: $(CORE)  ## the main job on examples/skills
 # In an environment of its own: what it pins is not what Skillpouch is tested with.
 $(PEER):
 	$(PYTHON) -m venv --clear build/fastmcp
-	build/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check fastmcp==4.1.2
+	build/fastmcp/bin/python -m pip install --quiet --disable-pip-version-check fastmcp==4.1.2 fastmcp-tasks==4.1.2
 	@touch $@
 
 bench: $(BENCH) $(PEER)  ## how fast, as ratios against peers and the bare operating system

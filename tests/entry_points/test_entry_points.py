@@ -175,14 +175,15 @@ def by_mcp(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     from mcp import MCPError
     from mcp.client.client import Client
 
-    from skillpouch.servers.mcp import McpServer
+    from skillpouch.servers.mcp import LongCalls, McpServer
     from tests.servers.mcp.serving import listening
     from tests.servers.mcp.test_tools import text_of
 
     names = {each.id: each.name for each in manager.tools}
 
     async def call() -> Answer:
-        server = McpServer(manager, watch=False)
+        # Otherwise a call that nobody approves would wait, and not be denied.
+        server = McpServer(manager, watch=False, long_calls=LongCalls(approvals="nobody"))
         async with listening(server) as url, Client(url) as client:
             try:
                 found = await client.call_tool(names.get(tool, tool), arguments)

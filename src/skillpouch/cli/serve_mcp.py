@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from skillpouch.servers.lifecycle import Stop
     from skillpouch.servers.mcp.server import McpServer
-    from skillpouch.servers.mcp.settings import HttpSettings
+    from skillpouch.servers.mcp.settings import HttpSettings, LongCalls
     from skillpouch.tools import Tool
 
 _log = logging.getLogger("skillpouch.serve")
@@ -51,6 +52,21 @@ _SERVING_OPTIONS = (
     ),
     click.option("--most-running", type=click.IntRange(1, 4096), help="Calls at once: 64."),
     click.option("--drain", type=click.FloatRange(0), help="Seconds for calls to finish: 30."),
+    click.option(
+        "--soft-limit",
+        type=click.FloatRange(0),
+        metavar="SECONDS",
+        help="Answer a call that takes longer with the id of a job: 45; 0 = never.",
+    ),
+    click.option(
+        "--job-tools", is_flag=True, help="List job_wait, job_output, job_cancel at once."
+    ),
+    click.option(
+        "--approvals",
+        type=click.Choice(["client", "owner", "nobody"]),
+        help="Who may approve calls: the person at the client, only you (`skillpouch approve`), or"
+        " nobody. By default the client, over HTTP you.",
+    ),
     click.option("--log", "log_format", type=click.Choice(["text", "json"]), default="text"),
     click.option("--install", is_flag=True, help="Print settings for common hosts, and exit."),
 )
@@ -95,7 +111,16 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "McpServer":
         tools=_script_tools(manager) if only or said["script_tool"] else (),
         only_tools=only,
         limits=McpLimits(**said_limits(said)),
+        long_calls=_long_calls(said),
     )
+
+
+def _long_calls(said: dict[str, Any]) -> "LongCalls":
+    from skillpouch.servers.mcp import LongCalls
+
+    usual = LongCalls(list_tools=said["job_tools"], approvals=said["approvals"])
+    seconds = said["soft_limit"]
+    return usual if seconds is None else replace(usual, soft_limit_seconds=seconds)
 
 
 def _script_tools(manager: SkillManager) -> "Callable[[], list[Tool]]":

@@ -1,10 +1,11 @@
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from skillpouch import SkillManager
 from tests.conftest import WriteSkill
+from tests.jobs.hosts import end_host
 
 NewManager = Callable[..., SkillManager]
 
@@ -28,6 +29,13 @@ for number in range(600):
     time.sleep(0.1)
 """
 MAKES = "import pathlib\npathlib.Path('made.txt').write_text('new')\nprint('done')\n"
+
+
+@pytest.fixture(autouse=True)
+def no_host_left(own_directories: None) -> Iterator[None]:  # noqa: ARG001 - it sets the folders
+    """End the job host that a test started, with everything that it runs."""
+    yield
+    end_host()
 
 
 @pytest.fixture

@@ -48,7 +48,12 @@ const transport = order.url
 await client.connect(transport);
 const told = { tools: (await client.listTools()).tools.map((tool) => tool.name), answers: {} };
 for (const [name, args] of Object.entries(order.calls)) {
-  const result = await client.callTool({ name, arguments: args });
+  let result = await client.callTool({ name, arguments: args });
+  // A call that takes longer than the server's soft limit goes on as a job.
+  for (let id; (id = result._meta?.["skillpouch/job_id"]); ) {
+    told.waits = (told.waits ?? 0) + 1;
+    result = await client.callTool({ name: "job_wait", arguments: { id, seconds: 30 } });
+  }
   const texts = result.content.filter((block) => block.type === "text");
   told.answers[name] = texts.map((block) => block.text).join("\n");
 }

@@ -30,13 +30,19 @@ async def until(fact: Callable[[], object]) -> None:
             await asyncio.sleep(0.02)
 
 
+def is_sign_of_life(message: str | None) -> bool:
+    """Tell whether a report only says that a silent call runs: on a busy machine one may come."""
+    return (message or "").startswith("runs for ")
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_a_tool_prints_is_progress(new_manager: NewManager, era: Era) -> None:
     heard: list[tuple[float, str | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
         del total
-        heard.append((progress, message))
+        if not is_sign_of_life(message):
+            heard.append((progress, message))
 
     async with listening(McpServer(new_manager())) as url, Client(url, mode=era) as client:
         call = client.call_tool("demo__slow", {}, progress_callback=on_progress)
@@ -75,6 +81,8 @@ async def test_what_a_tool_reports_is_progress_of_its_total(
     heard: list[tuple[float, float | None, str | None]] = []
 
     async def on_progress(progress: float, total: float | None, message: str | None) -> None:
+        if is_sign_of_life(message):
+            return
         heard.append((progress, total, message))
         (workspace / ("go" if len(heard) == 1 else "go on")).touch()
 

@@ -141,7 +141,7 @@ async def test_a_tool_that_there_is_not_is_an_error_of_the_protocol(
     assert "did you mean 'demo__echo'" in caught.value.message
 
 
-async def test_a_refused_call_says_what_would_allow_it(
+async def test_a_call_that_waits_for_approval_says_what_would_allow_it(
     write_skill: WriteSkill, workspace: Path, tmp_path: Path
 ) -> None:
     front = "name: keyed\ndescription: d\nmetadata: {skillpouch: {requires: {env: [API_KEY]}}}\n"
@@ -151,9 +151,9 @@ async def test_a_refused_call_says_what_would_allow_it(
     async with listening(McpServer(manager)) as url, Client(url) as client:
         result = await client.call_tool("keyed__go", {})
 
-    assert result.is_error
+    assert not result.is_error
     assert "it needs the secret API_KEY" in text_of(result)
-    assert "only the user can allow it" in text_of(result)
+    assert "Only the user can allow it: tell them to run `skillpouch approve q" in text_of(result)
     assert "skillpouch trust" not in text_of(result)
 
 
@@ -411,4 +411,5 @@ async def test_over_http_nothing_that_skillpouch_says_names_a_folder_of_the_mach
 
     for result in said:
         assert str(tmp_path) not in result.model_dump_json()
-    assert [result.is_error for result in said] == [True, True, False, False]
+    assert [result.is_error for result in said] == [False, True, False, False]
+    assert "waits for the user's approval" in text_of(said[0])

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillpouch.servers.mcp.server import McpServer
-    from skillpouch.servers.mcp.settings import HttpSettings, McpLimits
+    from skillpouch.servers.mcp.settings import HttpSettings, LongCalls, McpLimits
 
-__all__ = ["HttpSettings", "McpLimits", "McpServer"]
+__all__ = ["HttpSettings", "LongCalls", "McpLimits", "McpServer"]
 
-_HOMES = {"HttpSettings": "settings", "McpLimits": "settings", "McpServer": "server"}
+_HOMES = {
+    "HttpSettings": "settings",
+    "LongCalls": "settings",
+    "McpLimits": "settings",
+    "McpServer": "server",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -17,7 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from skillpouch.servers.addresses import listen, require_safe
 from skillpouch.servers.faults import CertificateError
-from skillpouch.servers.mcp.settings import HttpSettings, McpLimits
+from skillpouch.servers.mcp.settings import OWNER_KEY, HttpSettings, McpLimits
 from skillpouch.servers.metrics import Metrics
 from skillpouch.servers.tokens import Tokens
 
@@ -71,6 +71,8 @@ class Gate:
         if reply is not None:
             await _answer(send, *reply)
             return
+        if self._tokens is not None:
+            scope[OWNER_KEY] = self._tokens.owner(headers.get("authorization", ""))
         self._inside += 1
         try:
             await self._app(scope, receive, send)

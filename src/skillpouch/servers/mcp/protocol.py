@@ -40,6 +40,7 @@ from skillpouch.servers.mcp.resources import (
 from skillpouch.servers.mcp.results import Scheme
 from skillpouch.servers.mcp.settings import Context, is_modern, page_of
 from skillpouch.servers.mcp.snapshot import Announcer, OfferSnapshot, ServedTools
+from skillpouch.servers.mcp.tasks import TASKS, TaskParams, UpdateTaskParams, listening
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool, model_schema
 
@@ -178,6 +179,7 @@ class Answers:
     ) -> None:
         self.offer = offer
         self.calls = calls
+        self.tasks = calls.tasks
         self.resources = resources
         self.announcer = announcer
         self.prompts = Prompts(offer, page_size, scheme)
@@ -210,15 +212,19 @@ class ProtocolServer(Server[Any]):
             instructions=_INSTRUCTIONS,
             get_tool_input_schema=answers.input_schema,
             on_list_tools=answers.list_tools,
-            on_call_tool=answers.calls.answer,
+            # The library sends an answer that is a task as it is, and knows no type for it.
+            on_call_tool=answers.calls.answer,  # type: ignore[arg-type]
             on_list_prompts=answers.prompts.list,
             on_get_prompt=answers.prompts.get,
             on_list_resources=answers.resources.list,
             on_list_resource_templates=answers.resources.templates,
             on_read_resource=answers.resources.read,
-            on_subscriptions_listen=answers.announcer.listen,
+            on_subscriptions_listen=listening(answers.tasks, answers.announcer.listen),
         )
-        self.extensions = {EXTENSION: {}}
+        self.extensions = {EXTENSION: {}, TASKS: {}}
+        self.add_request_handler("tasks/get", TaskParams, answers.tasks.get)
+        self.add_request_handler("tasks/update", UpdateTaskParams, answers.tasks.update)
+        self.add_request_handler("tasks/cancel", TaskParams, answers.tasks.cancel)
         self.add_request_handler("skills/list", PaginatedRequestParams, answers.skills.list)
         self.add_request_handler("skills/get", GetSkillParams, answers.skills.get)
         self.add_notification_handler(
@@ -237,7 +243,10 @@ class ProtocolServer(Server[Any]):
             tools_changed=True, prompts_changed=True, resources_changed=True
         )
         return super().create_initialization_options(
-            notification_options or changing, experimental_capabilities, extensions
+            notification_options or changing,
+            experimental_capabilities,
+            # An answer that is a task cannot be sent in a protocol with a handshake.
+            {EXTENSION: {}} if extensions is None else extensions,
         )
 
 

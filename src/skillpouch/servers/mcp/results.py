@@ -20,6 +20,7 @@ from mcp_types import (
 
 from skillpouch.discovery.skill_copies import name_originals
 from skillpouch.errors import SkillpouchError
+from skillpouch.jobs.soft_limit import STILL_RUNNING, WAITING
 from skillpouch.registry.registry import AUTHORING_NAMES
 from skillpouch.results import Attachment, ChangedFile, ToolResult
 from skillpouch.runtime.memoize import BoundedCache
@@ -73,11 +74,14 @@ class Links:
         words = words if tool is None else name_originals(words, tool.place)
         return shorten_error(words, error, self._known(tool))
 
-    def words(self, text: str, tool: Tool) -> str:
-        """Return a text in which Skillpouch says something, perhaps beside what a tool printed."""
+    def words(self, text: str, tool: Tool, *, is_whole: bool = False) -> str:
+        """Return a text in which Skillpouch says something, perhaps beside what a tool printed.
+
+        If it `is_whole`, every word of it is Skillpouch's.
+        """
         if not self.is_elsewhere:
             return text
-        change = shorten_paths if tool.name in AUTHORING_NAMES else rename_folders
+        change = shorten_paths if is_whole or tool.name in AUTHORING_NAMES else rename_folders
         return change(name_originals(text, tool.place), self._known(tool))
 
     def _known(self, tool: Tool | None) -> dict[str, str]:
@@ -123,6 +127,7 @@ WRITES_KEY = "skillpouch/writes"
 CHANGES_KEY = "skillpouch/changes"
 CONFLICTS_KEY = "skillpouch/conflicts"
 CALL_KEY = "skillpouch/call_id"
+JOB_KEY = "skillpouch/job_id"
 _MOST_CHANGES = 500
 
 
@@ -131,13 +136,20 @@ def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> Cal
     blocks: list[ContentBlock] = [TextContent(text=_text(tool, result, links))]
     blocks += [_attached(each) for each in result.attachments]
     blocks += links.to(result.files)
-    is_error = result.is_error
+    # A call that goes on has no value yet; clients refuse an answer without one to a tool that
+    # declares its output, unless it is an error.
+    is_error = result.is_error or (is_left(result) and bool(tool.output_schema))
     return CallToolResult(
         content=blocks,
         structured_content=None if is_error else _value(tool, result, links, modern),
         is_error=is_error,
         _meta=_meta(result) or None,
     )
+
+
+def is_left(result: ToolResult) -> bool:
+    """Tell whether a result only says that its call goes on as a job."""
+    return bool(result.job_id) and result.code in (STILL_RUNNING, WAITING)
 
 
 def _meta(result: ToolResult) -> dict[str, Any]:
@@ -151,6 +163,7 @@ def _meta(result: ToolResult) -> dict[str, Any]:
         CONFLICTS_KEY: [{"path": each.path, "reason": each.reason} for each in result.conflicts],
         WRITES_KEY: result.writes if result.writes != "direct" else "",
         CALL_KEY: result.call_id,
+        JOB_KEY: result.job_id if is_left(result) else "",
     }
     return {key: value for key, value in found.items() if value}
 
@@ -169,13 +182,13 @@ def _text(tool: Tool, result: ToolResult, links: Links) -> str:
     for path, place in places.items():
         text = text.replace(path, place)
     if _is_of_skillpouch(tool, result):
-        text = links.words(text, tool)
+        text = links.words(text, tool, is_whole=is_left(result))
     return f"{text}\n[all of it: {', '.join(places.values())}]" if places else text
 
 
 def _is_of_skillpouch(tool: Tool, result: ToolResult) -> bool:
-    """Tell whether a text is Skillpouch's own: why a call failed, or what became of a skill."""
-    return result.is_error or tool.name in AUTHORING_NAMES
+    """Tell whether a text is Skillpouch's own: that a call failed or goes on, what was made."""
+    return result.is_error or is_left(result) or tool.name in AUTHORING_NAMES
 
 
 def _value(tool: Tool, result: ToolResult, links: Links, modern: bool) -> Any:

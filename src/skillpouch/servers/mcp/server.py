@@ -5,15 +5,16 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from skillpouch.discovery.watching.listening import Changes
+from skillpouch.jobs.soft_limit import job_tools
 from skillpouch.manager import SkillManager
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.lifecycle import Stop, drained
-from skillpouch.servers.mcp.calls import ToolCallHandler
+from skillpouch.servers.mcp.calls import ToolCallHandler, asks_here, owner_here
 from skillpouch.servers.mcp.http import HttpServer, gate_of
 from skillpouch.servers.mcp.protocol import Answers, ProtocolServer
 from skillpouch.servers.mcp.resources import Resources
 from skillpouch.servers.mcp.results import Links, Scheme
-from skillpouch.servers.mcp.settings import HttpSettings, McpLimits
+from skillpouch.servers.mcp.settings import HttpSettings, LongCalls, McpLimits, is_of_client
 from skillpouch.servers.mcp.snapshot import Announcer, ExtraTools, ServedTools
 from skillpouch.servers.mcp.stdio import StdioLine
 from skillpouch.servers.metrics import Metrics
@@ -24,6 +25,8 @@ class McpServer:
 
     Every call goes through the manager's executor: its policy, its limits, its journal. Skills
     are watched while it serves; without `watch`, call `announce` after they have changed.
+
+    `long_calls` says what becomes of calls that take long, or that the policy asks about.
     """
 
     def __init__(
@@ -34,11 +37,21 @@ class McpServer:
         only_tools: bool = False,
         watch: bool = True,
         limits: McpLimits | None = None,
+        long_calls: LongCalls | None = None,
     ) -> None:
         self._manager = manager
         self._watch = watch
         self._limits = limits or McpLimits()
-        self._offer = ServedTools(manager, extra=tools, only_extra=only_tools)
+        self._long_calls = long_calls or LongCalls()
+        for_jobs = job_tools(
+            manager.executor,
+            owner_here.get,
+            most_seconds=self._long_calls.soft_limit_seconds,
+            waits_for_answers=lambda: not asks_here.get(),
+        )
+        self._offer = ServedTools(manager, extra=tools, only_extra=only_tools, for_jobs=for_jobs)
+        if self._long_calls.list_tools:
+            self._offer.offer_jobs()
         self._announcer = Announcer()
         self.admission = Admission(
             most_running=self._limits.most_running, most_waiting=self._limits.most_waiting
@@ -95,7 +108,9 @@ class McpServer:
     def _protocol(self, scheme: Scheme) -> ProtocolServer:
         links = Links(self._manager.executor.workspace, scheme)
         size = self._limits.page_size
-        calls = ToolCallHandler(self._offer, self.admission, links, self.metrics, self.announce)
+        calls = ToolCallHandler(
+            self._offer, self.admission, links, self.metrics, self._long_calls, self.announce
+        )
         resources = Resources(self._offer, links, size)
         answers = Answers(self._offer, calls, resources, self._announcer, size, scheme)
         return ProtocolServer(answers)
@@ -103,6 +118,8 @@ class McpServer:
     @asynccontextmanager
     async def _running(self) -> AsyncIterator[None]:
         """Serve what is there and, if it is watched, what it becomes."""
+        if await asyncio.to_thread(self._has_jobs):
+            self._offer.offer_jobs()
         if not self._watch:
             await self._offer.refresh()
             yield
@@ -110,6 +127,11 @@ class McpServer:
         async with self._manager.watch(self._changed):
             await self._offer.refresh()
             yield
+
+    def _has_jobs(self) -> bool:
+        """Tell whether calls go on that clients of an earlier server left running."""
+        alive = self._manager.jobs(state=("queued", "waiting_for_approval", "running"))
+        return any(is_of_client(job.owner) for job in alive)
 
     async def _changed(self, changes: Changes) -> None:
         if changes:

@@ -5,7 +5,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
 
 from mcp.server.connection import Connection
 from mcp.server.subscriptions import (
@@ -19,10 +18,8 @@ from mcp_types import NotificationParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from skillpouch.builtins.disclosure.activation import activate
-from skillpouch.calls import OnOutput, OnStep
 from skillpouch.executor import ToolExecutor
 from skillpouch.manager import SkillManager
-from skillpouch.results import ToolResult
 from skillpouch.servers.mcp.settings import Context
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool
@@ -46,16 +43,34 @@ class OfferSnapshot:
 class ServedTools:
     """The tools of a manager, and `extra` ones beside them; or the extra ones only.
 
-    What is listed is what can be called: a snapshot, made anew by `refresh`.
+    What is listed is what can be called: a snapshot, made anew by `refresh`. The tools for jobs
+    are listed only when `offer_jobs` says so, and can be called always.
     """
 
     def __init__(
-        self, manager: SkillManager, *, extra: ExtraTools = (), only_extra: bool = False
+        self,
+        manager: SkillManager,
+        *,
+        extra: ExtraTools = (),
+        only_extra: bool = False,
+        for_jobs: Sequence[Tool] = (),
     ) -> None:
         self._manager = manager
         self._extra = extra
         self._only_extra = only_extra
+        self._for_jobs = {tool.name: tool for tool in for_jobs}
+        self._offers_jobs = False
         self._now: OfferSnapshot | None = None
+
+    @property
+    def executor(self) -> ToolExecutor:
+        """What runs the tools of the manager."""
+        return self._manager.executor
+
+    def offer_jobs(self) -> bool:
+        """List the tools for jobs from now on; True if they were not listed before."""
+        was_offered, self._offers_jobs = self._offers_jobs, True
+        return not was_offered
 
     async def refresh(self) -> None:
         """Read the skills as they are now, without blocking the loop."""
@@ -75,18 +90,14 @@ class ServedTools:
     def find(self, name: str) -> Tool | None:
         """Find a tool by its name or its id, among those that are offered."""
         now = self.now
-        return now.tools.get(name) or now.tools.get(now.ids.get(name, ""))
+        found = now.tools.get(name) or now.tools.get(now.ids.get(name, ""))
+        return found or self._for_jobs.get(name)
 
-    async def call(
-        self, tool: Tool, arguments: Any, on_output: OnOutput | None, on_step: OnStep | None
-    ) -> ToolResult:
-        """Run a tool through the executor, as every entry point does."""
+    def executor_of(self, tool: Tool) -> ToolExecutor:
+        """Return what runs a tool, as for every entry point."""
         now = self.now
-        if now.beside is not None and tool.id in now.extra:
-            beside = now.beside.execute
-            return await beside(tool.id, arguments, on_output=on_output, on_step=on_step)
-        acall = self._manager.acall
-        return await acall(tool.id, arguments, on_output=on_output, on_step=on_step)
+        is_beside = now.beside is not None and tool.id in now.extra
+        return now.beside if is_beside and now.beside is not None else self._manager.executor
 
     async def activate(self, skill: str, arguments: str, home: str) -> str:
         """Return what an agent is given to use a skill; `home` as `activate` takes it."""
@@ -97,15 +108,16 @@ class ServedTools:
         version = self._manager.source.version
         found = [] if self._only_extra else self._manager.tools
         extra = list(self._extra() if callable(self._extra) else self._extra)
-        tools = {tool.name: tool for tool in (*found, *extra)}
+        own = list(self._for_jobs.values())
+        tools = {tool.name: tool for tool in (*found, *extra, *(own if self._offers_jobs else ()))}
         skills = {skill.name: skill for skill in self._manager.list_skills()}
         return OfferSnapshot(
             tools=dict(sorted(tools.items())),
             skills=dict(sorted(skills.items())),
             ids={tool.id: name for name, tool in tools.items()},
             version=version,
-            beside=self._manager.executor.beside(extra) if extra else None,
-            extra=frozenset(tool.id for tool in extra),
+            beside=self._manager.executor.beside([*extra, *own]) if extra or own else None,
+            extra=frozenset(tool.id for tool in (*extra, *own)),
         )
 
 
