@@ -36,6 +36,8 @@ HOME = SkillFolder("/skills/pdf", skill="pdf-tools")
         "python ${CLAUDE_PLUGIN_ROOT}/skills/pdf/scripts/x.py in.csv --mode fast",
         'python "$SKILL_DIR/scripts/x.py" in.csv --mode fast',
         "python {baseDir}/scripts/x.py in.csv --mode fast",
+        "python <skill>/scripts/x.py in.csv --mode fast",
+        "python SKILL_PATH/scripts/x.py in.csv --mode fast",
         "python <path-to-skill>/scripts/x.py in.csv --mode fast",
         "python ~/.claude/skills/pdf/scripts/x.py in.csv --mode fast",
         "python -m scripts.x in.csv --mode fast",

@@ -66,10 +66,13 @@ def invocation_in(
     return Invocation(script, tuple(given), tuple(sets))
 
 
-def names_skill_folder(text: str) -> bool:
-    """Tell whether `{baseDir}`, `$SKILL_DIR`, `<path-to-skill>` … stands for a skill's folder."""
+def names_skill_folder(text: str, rest: str = "") -> bool:
+    """Tell whether `{baseDir}`, `$SKILL_DIR`, `<path-to-skill>` … stands for a skill's folder.
+
+    `rest` is what follows: `<skill>` and `SKILL_PATH` stand for it only in a path.
+    """
     named = _NAMES_FOLDER.fullmatch(text)
-    return named is not None and _is_skill_folder(named)
+    return named is not None and _is_skill_folder(named, rest)
 
 
 class _Word(NamedTuple):
@@ -106,6 +109,7 @@ _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 _TEMPLATE = re.compile(r"\{\{?[A-Za-z][\w -]*\}\}?|\[[^\[\]]*\]")
 _NAMES_FOLDER = re.compile(
     r"\$\{(?P<braced>\w+)\}|\$(?P<bare>\w+)|\{+(?P<template>[\w -]+)\}+|<(?P<told>[\w -]+)>"
+    r"|(?P<capitals>[A-Z][A-Z_]{3,})"
 )
 _OF_SKILL = re.compile(r"skill\w*(?:dir|path|root|home|base|folder)|(?:path|dir)\w*skill|basedir")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=", re.ASCII)
@@ -170,16 +174,18 @@ def _literal(word: _Word, before: str, home: str) -> str:
             return f"{home}{rest}"
     named = _NAMES_FOLDER.match(word.text)
     rest = word.text[named.end() :] if named else ""
-    if named and _is_skill_folder(named) and not re.search(r"[$`*?<>{}\[\]]", rest):
+    if named and _is_skill_folder(named, rest) and not re.search(r"[$`*?<>{}\[\]]", rest):
         return f"{home}{rest}"
     raise CommandLineError(
         f"{word.text!r:.80} is to be replaced, by a shell or by you: write the value itself"
     )
 
 
-def _is_skill_folder(named: re.Match[str]) -> bool:
-    name = named[named.lastgroup or 0]
-    return _OF_SKILL.search(re.sub(r"[\W_]", "", name).lower()) is not None
+def _is_skill_folder(named: re.Match[str], rest: str) -> bool:
+    name = re.sub(r"[\W_]", "", named[named.lastgroup or 0]).lower()
+    if named.lastgroup == "capitals" or (name == "skill" and named.lastgroup != "bare"):
+        return rest.startswith("/") and (name == "skill" or _OF_SKILL.fullmatch(name) is not None)
+    return _OF_SKILL.search(name) is not None
 
 
 def _refuse_more(commands: list[_Command], main: int, elsewhere: str) -> None:
@@ -338,7 +344,8 @@ class _Reader:
             if f"{path}/".startswith(f"{own}/"):
                 yield path[len(own) :].strip("/")
         named = _NAMES_FOLDER.match(path)
-        if named and (_is_skill_folder(named) or self._is_plugin(named)):
+        rest = path[named.end() :] if named else ""
+        if named and (_is_skill_folder(named, rest) or self._is_plugin(named)):
             yield path[named.end() :].strip("/")
         if path[:1] not in ("/", "~", "$", "{", "<"):
             below = posixpath.normpath(f"{self._entered or '.'}/{path}")

@@ -517,6 +517,10 @@ def test_a_skill_given_as_text_has_no_folder_to_run_in(
     ("command", "found"),
     [
         ("python {baseDir}/x", "python /skills/pdf/x"),
+        ("python <skill>/scripts/x", "python /skills/pdf/scripts/x"),
+        ("python SKILL_PATH/scripts/x", "python /skills/pdf/scripts/x"),
+        ("sort <skill >out; echo SKILL_PATH", "sort <skill >out; echo SKILL_PATH"),
+        ("cat DATA/x /SKILL_PATH/x", "cat DATA/x /SKILL_PATH/x"),
         ("python {{ skill_dir }}/x <skill-path>/y", "python /skills/pdf/x /skills/pdf/y"),
         (
             "echo ${SKILL_DIR} {a,b} {skill} <input> $X",

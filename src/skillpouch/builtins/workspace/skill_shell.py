@@ -63,7 +63,9 @@ DEFINITION = Definition(
 
 FindSkill = Callable[[str], tuple[Skill, SkillCopy | None]]
 
-_TEMPLATE = re.compile(r"(?<!\$)\{+ ?[A-Za-z][\w -]*\}+|<[A-Za-z][\w -]*>")
+_TEMPLATE = re.compile(
+    r"(?<!\$)\{+ ?[A-Za-z][\w -]*\}+|<[A-Za-z][\w -]*>|(?<![\w$./{<-])[A-Z][A-Z_]{3,}(?=/)"
+)
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _SAFE = re.compile(r"[\w./+@,:%-]+\Z", re.ASCII)
 _PATH = re.compile(r"(?:[\w.+@-]+/)*[\w.+@-]+", re.ASCII)
@@ -141,9 +143,12 @@ def with_folder(command: str, home: str) -> str:
     Only what is written for people is replaced here; variables are set for the shell.
     """
     folder = home if _SAFE.match(home) else "${SKILL_BASE_DIR}"
-    return _TEMPLATE.sub(
-        lambda found: folder if names_skill_folder(found[0]) else found[0], command
-    )
+
+    def replaced(found: re.Match[str]) -> str:
+        rest = command[found.end() : found.end() + 1]
+        return folder if names_skill_folder(found[0], rest) else found[0]
+
+    return _TEMPLATE.sub(replaced, command)
 
 
 async def run(call: ToolCall) -> ToolResult:
