@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.trust.requested_packages import installed_in
+from skillpouch.trust.package_names import installed_in
 from tests.conftest import WriteSkill
 
 

@@ -147,7 +147,7 @@ class Ways:
             program = (str(self._python / "bin/python"), *program[1:])
         function = given.convention != "argv"
         runner = (str(RUNNERS / "call_python.py"), given.convention) if function else ()
-        shared = _shared(script, None)
+        shared = _shared(script, ())
         own = {"SKILLPOUCH_SCRIPTS": str(file.parent), "SKILLPOUCH_ARGUMENTS": "stdin"}
         own |= {"SKILLPOUCH_ANSWER": "3"}
         env = {**shared, **(own if function else {"PYTHONPATH": str(file.parent)}), **given.env}
