@@ -51,9 +51,7 @@ def test_a_package_that_the_files_tell_to_install_is_proposed(
     content = content_of(home, workspace)
 
     command = f"skillpouch trust demo --package quokka-sdk-of-nowhere --root {home.parent}"
-    assert content.splitlines()[-1] == (
-        f"note: its files tell to install quokka-sdk-of-nowhere; the user can grant it: `{command}`"
-    )
+    assert content.splitlines()[-1].endswith(f"; the user can grant it: `{command}`")
 
 
 def test_a_package_that_only_skill_md_tells_to_install_is_proposed_too(
