@@ -4,7 +4,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from skillpouch.execution import engine
 from skillpouch.runtime.loop_thread import run_blocking
+from tests.jobs.hosts import end_host
 
 WriteSkill = Callable[..., Path]
 
@@ -67,8 +68,8 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def own_directories(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test reads or writes what belongs to the person running it."""
+def own_directories(homes: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No test reads or writes what belongs to the person running it, or leaves a job host."""
     home = homes / str(next(_numbers))
     (home / "cache" / "skillpouch").mkdir(parents=True)
     # Made once for all tests: it depends on the packages of the machine only.
@@ -79,6 +80,8 @@ def own_directories(homes: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_DATA_HOME", str(home / "data"))
     monkeypatch.setenv("XDG_STATE_HOME", str(home / "state"))
     monkeypatch.delenv("SKILLPOUCH_PATH", raising=False)
+    yield
+    end_host(home / "state/skillpouch/jobs")
 
 
 @pytest.fixture

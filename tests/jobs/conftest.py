@@ -1,10 +1,8 @@
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from skillpouch import SkillManager
-from tests.jobs.hosts import end_host
 
 SCRIPTS = {
     "scripts/hello.py": 'def handler(args):\n    """Say hello."""\n    return "hello"\n',
@@ -15,13 +13,6 @@ SCRIPTS = {
     "scripts/mark.sh": '#!/bin/bash\n# Append a word.\necho "$1" >> ran\n',
     "scripts/secret.sh": '#!/bin/bash\n# Show a secret.\necho "it is $DEMO_TOKEN"\n',
 }
-
-
-@pytest.fixture(autouse=True)
-def no_host_left(own_directories: None) -> Iterator[None]:  # noqa: ARG001 - it sets the folders
-    """End the job host that a test started, with everything that it runs."""
-    yield
-    end_host()
 
 
 @pytest.fixture

@@ -53,3 +53,19 @@ def end_host(folder: Path | None = None) -> None:
         except ProcessLookupError:
             continue
         until(lambda pid=pid: not is_alive(pid), "the end of the host")  # type: ignore[misc]
+
+
+def children_of(pid: int) -> list[int]:
+    """Return every process below one."""
+    parents: dict[int, int] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                stat = (entry / "stat").read_text(errors="replace")
+            except OSError:
+                continue
+            parents[int(entry.name)] = int(stat[stat.rindex(")") + 2 :].split()[1])
+    found, level = [], {pid}
+    while level := {child for child, parent in parents.items() if parent in level}:
+        found += level
+    return found

@@ -1,0 +1,156 @@
+"""Many callers and many jobs, while callers and hosts are killed."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from skillpouch import SkillManager
+from skillpouch.errors import SkillpouchError
+from skillpouch.jobs.job import FINAL, JobLostError
+from skillpouch.jobs.job_runner import user_jobs
+from tests.jobs.hosts import children_of, host_pid, is_alive, kill_host, until
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+# Starts jobs, each with a word of its own, and writes down every id that it was given; some
+# callers wait for their jobs. What is written in one piece to a file opened with O_APPEND is there
+# as a whole, or not at all, open(2).
+CALLER = """
+import os, sys
+from skillpouch import SkillManager
+from skillpouch.errors import SkillpouchError
+skills, work, given, name, count = sys.argv[1:]
+manager = SkillManager(skills, workspace=work, writes="direct")
+notes = os.open(given, os.O_WRONLY | os.O_APPEND)
+for number in range(int(count)):
+    word = f"{name}-{number}"
+    job = manager.start("demo.mark", word)
+    os.write(notes, f"{job.id} {word}\\n".encode())
+    if number % 5 == 0:
+        try:
+            job.result(600)
+        except SkillpouchError:
+            pass
+"""
+
+
+class Callers:
+    """Processes that start jobs, until all have been started; a killed one is replaced."""
+
+    def __init__(self, manager: SkillManager, work: Path, given: Path, *, jobs: int) -> None:
+        self._facts = [str(manager.roots[0]), str(work), str(given)]
+        self._left = jobs
+        self._made = 0
+        self.running: list[subprocess.Popen[bytes]] = []
+
+    def start(self, count: int) -> None:
+        count = min(count, self._left)
+        if count:
+            self._left -= count
+            self._made += 1
+            words = [sys.executable, "-c", CALLER, *self._facts, f"c{self._made}", str(count)]
+            self.running.append(subprocess.Popen(words))
+
+    def kill_one(self, chance: random.Random) -> None:
+        alive = [each for each in self.running if each.poll() is None]
+        if alive:
+            victim = chance.choice(alive)
+            victim.send_signal(signal.SIGKILL)
+            victim.wait()
+            self.start(10)
+
+    @property
+    def are_done(self) -> bool:
+        return all(each.poll() is not None for each in self.running)
+
+
+@pytest.mark.parametrize(
+    ("jobs", "callers", "kills"),
+    [(90, 3, 6), pytest.param(2_000, 16, 40, marks=pytest.mark.exhaustive)],
+)
+def test_every_id_that_was_given_away_ends_once_and_runs_at_most_once(
+    manager: SkillManager, work: Path, tmp_path: Path, jobs: int, callers: int, kills: int
+) -> None:
+    given = tmp_path / "given"
+    given.touch()
+    several = Callers(manager, work, given, jobs=jobs + 10 * kills)
+    for _ in range(callers):
+        several.start(jobs // callers)
+    killed = storm(several, given, jobs, kills)
+    until(lambda: several.are_done, "the end of the callers", 900)
+
+    states = {word: ended(job_id) for job_id, word in lines(given)}
+
+    ran = Counter((work / "ran").read_text().split())
+    assert set(states.values()) <= {"done", "lost"}
+    assert len(states) == len(lines(given)) >= jobs - 10 * kills
+    assert [word for word, times in ran.items() if times > 1] == []
+    assert {word for word, state in states.items() if state == "done"} <= ran.keys()
+    assert list(states.values()).count("done") > jobs // 2
+    # Of callers that died before they wrote an id down there may be rows, too: they end as well.
+    store = user_jobs()
+    alive = ("queued", "running", "waiting_for_approval")
+    until(lambda: not store.jobs(state=alive), "the end of all jobs", 600)
+    assert all(job.state in FINAL for job in store.jobs(limit=10_000))
+    killed += [*children_of(host_pid() or 0), kill_host()]
+    until(lambda: not any(map(is_alive, killed)), "the end of what the hosts ran")
+
+
+def storm(several: Callers, given: Path, jobs: int, kills: int) -> list[int]:
+    """Kill hosts and callers by turns, whenever more jobs were started; return what died."""
+    chance = random.Random(20)
+    killed: list[int] = []
+    for number in range(kills):
+        wanted = (number + 1) * jobs // (kills + 1) + chance.randrange(5)
+        until(partial(is_so_far, several, given, wanted), "the next jobs", 600)
+        if number % 2:
+            several.kill_one(chance)
+        elif host_pid() is not None:
+            killed += [*children_of(host_pid() or 0), kill_host()]
+    return killed
+
+
+def is_so_far(several: Callers, given: Path, wanted: int) -> bool:
+    return len(lines(given)) >= wanted or several.are_done
+
+
+def ended(job_id: str) -> str:
+    """Wait for a job; read its result if it is done; return its state."""
+    job = user_jobs().job(job_id)
+    try:
+        assert job.result(600).outcome == "ok"
+    except JobLostError:
+        return "lost"
+    return job.state
+
+
+def lines(given: Path) -> list[tuple[str, str]]:
+    found = [line.split() for line in given.read_text().splitlines()]
+    return [(job_id, word) for job_id, word in found]
+
+
+def test_a_killed_process_of_a_job_fails_only_that_job(manager: SkillManager, work: Path) -> None:
+    first = manager.start("demo.gated", "a")
+    until(lambda: first.output().data, "the run")
+    for pid in children_of(host_pid() or 0):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue
+
+    try:
+        outcome = first.result(60).outcome
+    except SkillpouchError as error:
+        outcome = error.code  # type: ignore[assignment]
+
+    assert outcome != "ok"
+    assert first.state == "failed"
+    assert manager.start("demo.mark", "b").result(60).outcome == "ok"
+    assert (work / "ran").read_text().split() == ["a", "b"]
