@@ -112,6 +112,7 @@ bench: $(BENCH) $(PEER)  ## how fast, as ratios against peers and the bare opera
 	$(BIN)/python bench/warm.py
 	$(BIN)/python bench/policy.py
 	$(BIN)/python bench/journal.py
+	$(BIN)/python bench/jobs.py
 	$(BIN)/python bench/writes.py
 	$(BIN)/python bench/redaction.py
 	$(BIN)/python bench/grants.py

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch.jobs.job import KeptQuestion
-from skillpouch.jobs.job_store import JobStore, NewJob, new_job_id
+from skillpouch.jobs.job import KeptQuestion, NewJob, new_job_id
+from skillpouch.jobs.job_store import JobStore
 from skillpouch.policy.approval import Answer, Question
 from tests.cli.conftest import Ran, Skillpouch
 from tests.jobs.hosts import end_host, host_pid, kill_host, until

@@ -23,11 +23,13 @@ from skillpouch.jobs.job import (
     JobQueueFullError,
     JobStoreError,
     JobTimeoutError,
+    NewJob,
     NoSuchJobError,
     NoSuchQuestionError,
     QuestionExpiredError,
+    new_job_id,
 )
-from skillpouch.jobs.job_store import JobStore, NewJob, new_job_id
+from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import (
     error_from_json,
     error_to_json,
@@ -164,6 +166,7 @@ def test_looking_for_jobs_makes_no_file(tmp_path: Path) -> None:
     assert not (tmp_path / "jobs").exists()
 
 
+@pytest.mark.promise("job-2")
 def test_only_the_user_can_open_the_files(tmp_path: Path) -> None:
     folder = tmp_path / "jobs"
     folder.mkdir(mode=0o755)

@@ -466,6 +466,7 @@ def test_two_hosts_started_at_once_are_one(manager: SkillManager, work: Path) ->
     assert processes == (1,)
 
 
+@pytest.mark.promise("job-3")
 def test_secrets_reach_the_host_but_not_the_disk(manager: SkillManager, work: Path) -> None:
     front = "metadata:\n  skillpouch:\n    secrets: [DEMO_TOKEN]\n"
     text = f"---\nname: demo\ndescription: Demo.\n{front}---\nDo it.\n"

@@ -141,22 +141,6 @@ def test_a_waiting_job_can_be_cancelled(asking: SkillManager, work: Path) -> Non
     assert ran(work) == []
 
 
-def test_a_skill_that_changed_since_the_question_is_not_run(
-    asking: SkillManager, work: Path
-) -> None:
-    job = asking.start("demo.mark", "a")
-    question = asked(job)
-    kill_host()
-    script = asking.roots[0] / "demo/scripts/mark.sh"
-    script.write_text(script.read_text() + "echo more >> ran\n")
-
-    answer(question, yes=True)
-
-    with pytest.raises(Exception, match="changed after job"):
-        job.result(60)
-    assert ran(work) == []
-
-
 def test_a_question_about_changes_is_lost_with_its_host(manager: SkillManager, work: Path) -> None:
     rule = Rule(verdict="ask", changes=ChangeConditions(paths=["**"]), reason="look")
     one = SkillManager(*manager.roots, workspace=work, policy=Policy(rules=[rule]))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from skillpouch.jobs.job import KeptQuestion
-from skillpouch.jobs.job_store import JobStore, NewJob, new_job_id
+from skillpouch.jobs.job import KeptQuestion, NewJob, new_job_id
+from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.webhook import WebhookSender, signature_of
 from skillpouch.needs import Need
 from skillpouch.policy.approval import ANSWERERS, Answer, Answerer, Question, WebhookSettings

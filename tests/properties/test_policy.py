@@ -1,5 +1,7 @@
 """Generated policies, calls and files: a stricter policy never allows more, and nothing raises."""
 
+import json
+import math
 import re
 import shlex
 from dataclasses import replace
@@ -25,7 +27,12 @@ from skillpouch.policy import (
     Request,
     Rule,
 )
-from skillpouch.policy.loading import parse_project, parse_user_policy
+from skillpouch.policy.loading import (
+    parse_project,
+    parse_user_policy,
+    policy_document,
+    policy_of_document,
+)
 from skillpouch.policy.patterns import literal_ends, matcher
 from skillpouch.policy.project import Project
 from skillpouch.policy.rules import Mode
@@ -131,6 +138,57 @@ def test_a_rule_that_refuses_never_allows_more(
     stricter = replace(policy, rules=[*more, *policy.rules])
 
     assert strictness(stricter, request) >= strictness(policy, request)
+
+
+def is_written(value: Any) -> bool:
+    """Tell whether a file can hold a value and compare it: neither nothing nor no number."""
+    if isinstance(value, dict | list):
+        inner = value.values() if isinstance(value, dict) else value
+        return all(each is None or is_written(each) for each in inner)
+    return value is not None and not (isinstance(value, float) and math.isnan(value))
+
+
+limit_rules = st.lists(
+    st.builds(
+        LimitRule,
+        values=st.dictionaries(
+            st.sampled_from(["timeout_seconds", "processes", "keep_bytes"]), st.integers(1, 99)
+        ),
+        tools=st.lists(patterns, max_size=2),
+        lower_only=st.booleans(),
+        writes=st.sampled_from([None, "direct", "staged"]),
+    ),
+    max_size=3,
+)
+
+
+@OFTEN
+@given(policies, limit_rules, requests, st.floats(0.1, 1e9))
+def test_a_policy_that_travels_to_another_process_decides_alike(
+    policy: Policy, limits: list[LimitRule], request: Request, seconds: float
+) -> None:
+    policy = replace(policy, limits=limits, answer_seconds=seconds, require={"fs"})
+
+    document = policy_document(policy)
+
+    tested = [each.test for rule in policy.rules for each in (*rule.when, *rule.unless)]
+    if document is None:
+        assert not all(is_written(test.value) for test in tested if isinstance(test, Equals))
+        return
+    read = policy_of_document(json.loads(json.dumps(document)))
+    assert read.decide(request) == policy.decide(request)
+    assert (read.limits, read.answer_seconds) == (policy.limits, policy.answer_seconds)
+    assert policy_document(read) == document
+
+
+def test_a_rule_with_a_test_of_its_own_does_not_travel() -> None:
+    class Mine:
+        def holds(self, value: Any, *, cautious: bool) -> bool:
+            return bool(value) or cautious
+
+    rule = Rule(verdict="deny", when=[Condition(argument="k", test=Mine())])
+
+    assert policy_document(Policy(rules=[rule])) is None
 
 
 @OFTEN

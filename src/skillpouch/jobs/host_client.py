@@ -19,13 +19,17 @@ from skillpouch.jobs.host_socket import (
 )
 from skillpouch.jobs.job import (
     FINAL,
+    JobEnding,
     JobHostError,
+    JobRow,
     JobState,
     JobStoreError,
     JobTimeoutError,
     JobUpdate,
+    NewJob,
+    queued_row,
 )
-from skillpouch.jobs.job_store import JobRow, JobStore, NewJob
+from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import error_from_json
 from skillpouch.runtime.loop_thread import run_on_thread
 
@@ -96,13 +100,17 @@ class HostClient:
         self._loop: asyncio.AbstractEventLoop | None = None
         self.answering: set[asyncio.Task[None]] = set()  # by the approvers of callers
         self.here: dict[str, asyncio.Task[JobState]] = {}  # jobs that this process runs itself
+        self._started: dict[str, None] = {}  # jobs that the host was given last
 
-    async def start(self, job: NewJob, secrets: Mapping[str, str]) -> None:
+    async def start(self, job: NewJob, secrets: Mapping[str, str]) -> JobRow:
         """Have the host keep a job; when this returns, it is on the disk."""
-        await run_on_thread(self._start(job, secrets))
+        return await run_on_thread(self._start(job, secrets))
 
-    async def wait(self, job_id: str, timeout: float | None = None) -> JobState:
-        """Wait until a job has ended; raise JobTimeoutError if it has not in time."""
+    async def wait(self, job_id: str, timeout: float | None = None) -> JobEnding:
+        """Wait until a job has ended; raise JobTimeoutError if it has not in time.
+
+        Its result comes along, unless it is large, or the host that ran it is gone.
+        """
         return await run_on_thread(self._wait(job_id, timeout))
 
     async def cancel(self, job_id: str) -> JobState:
@@ -140,28 +148,37 @@ class HostClient:
             async with asyncio.timeout(seconds):
                 await run_on_thread(self._changed(row.id, seen))
 
-    async def _start(self, job: NewJob, secrets: Mapping[str, str]) -> None:
+    async def _start(self, job: NewJob, secrets: Mapping[str, str]) -> JobRow:
         told = {name: getattr(job, name) for name in _TOLD}
         message = {"op": "start", "job": told, "secrets": dict(secrets)}
         reply = await self._request(message, setup=(job.setup_hash, job.setup))
         if "error" in reply:
             raise error_from_json(reply["error"])
+        self._started[job.id] = None
+        while len(self._started) > _MOST_STARTED:
+            self._started.pop(next(iter(self._started)))
+        return queued_row(job, reply["created_ns"])
 
-    async def _wait(self, job_id: str, timeout: float | None) -> JobState:
+    async def _wait(self, job_id: str, timeout: float | None) -> JobEnding:
         try:
             async with asyncio.timeout(timeout):
                 return await self._until_final(job_id)
         except TimeoutError:
             row = await asyncio.to_thread(self.store.get, job_id)
             if row.state in FINAL:
-                return row.state
+                return JobEnding(state=row.state)
             raise JobTimeoutError(job_id, timeout or 0.0, row.state) from None
 
-    async def _until_final(self, job_id: str) -> JobState:
+    async def _until_final(self, job_id: str) -> JobEnding:
+        if job_id in self._started:  # the host knows it: no look into the store is needed
+            del self._started[job_id]
+            reply = await self._request({"op": "wait", "id": job_id})
+            if reply.get("state") in FINAL:
+                return _ending(reply)
         while True:
             row = await asyncio.to_thread(self.store.get, job_id)
             if row.state in FINAL:
-                return row.state
+                return JobEnding(state=row.state)
             if job_id in self.here:
                 await asyncio.wait([self.here[job_id]])
             elif row.own:
@@ -169,7 +186,7 @@ class HostClient:
             else:
                 reply = await self._request({"op": "wait", "id": job_id})
                 if reply.get("state") in FINAL:
-                    return reply["state"]  # type: ignore[no-any-return]
+                    return _ending(reply)
 
     async def _cancel(self, job_id: str) -> JobState:
         row = await asyncio.to_thread(self.store.get, job_id)
@@ -183,7 +200,7 @@ class HostClient:
             reply = await self._request({"op": "cancel", "id": job_id})
             if "error" in reply:
                 raise error_from_json(reply["error"])
-        return await self._until_final(job_id)
+        return (await self._until_final(job_id)).state
 
     async def _changed(self, job_id: str, seen: Mapping[str, Any]) -> JobRow:
         while True:
@@ -238,6 +255,8 @@ class HostClient:
             if loop.time() > deadline:
                 why = f"none listens after {_STARTING_SECONDS:g} s"
                 raise JobHostError(why, hint=self._log_hint)
+            # A host could not use a damaged file either: its caller is told why.
+            await asyncio.to_thread(self.store.jobs, limit=1)
             await asyncio.to_thread(self._start_host)
         reader, writer = await asyncio.open_unix_connection(sock=line)
         connection = _Connection(reader, writer)
@@ -266,6 +285,13 @@ class HostClient:
     @property
     def _log_hint(self) -> str:
         return f"see {self.directory / LOG}"
+
+
+_MOST_STARTED = 1024
+
+
+def _ending(reply: Mapping[str, Any]) -> JobEnding:
+    return JobEnding(state=reply["state"], result=reply.get("result"), error=reply.get("failure"))
 
 
 _TOLD = ("id", "tool", "setup_hash", "call", "session", "owner", "retries")

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import TYPE_CHECKING, Literal, get_args
 
 from skillpouch.errors import SkillpouchError
@@ -11,7 +12,7 @@ from skillpouch.policy.approval import ANSWERERS, Answer, Answerer, Question
 from skillpouch.results import Progress, ToolResult
 
 if TYPE_CHECKING:
-    from skillpouch.jobs.job_store import JobRow, JobStore
+    from skillpouch.jobs.job_store import JobStore
 
 JobState = Literal[
     "queued", "waiting_for_approval", "running", "done", "failed", "cancelled", "lost"
@@ -217,6 +218,16 @@ class JobUpdate:
     progress: Progress | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobEnding:
+    """How a job ended: with a result or an error, as JSON; with neither, if it was cancelled."""
+
+    state: JobState
+    result: str | None = None
+    error: str | None = None
+    code: str = ""  # of the error
+
+
 QuestionState = Literal["pending", "approved", "denied", "expired", "outdated"]
 
 
@@ -243,6 +254,65 @@ class KeptQuestion:
     webhook: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewJob:
+    """A job before it has a row. `setup` and `call` are what a job host makes the call from.
+
+    A `process` runs it itself: no job host takes it, and it begins at once.
+    """
+
+    id: str
+    tool: str
+    setup: str = ""
+    setup_hash: str = ""
+    call: str = ""
+    session: str = ""
+    owner: str = ""
+    retries: int = 0
+    process: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRow:
+    """A job as it is on disk. `process` runs it, or None; `cancelling`: somebody wants its end.
+
+    With `own`, the process that started it runs it itself, and no job host.
+    """
+
+    id: str
+    tool: str
+    session: str
+    owner: str
+    state: JobState
+    created_ns: int
+    started_ns: int | None = None
+    ended_ns: int | None = None
+    process: int | None = None
+    own: bool = False
+    attempts: int = 0
+    retries: int = 0
+    cancelling: bool = False
+    progress: Progress | None = None
+
+
+def new_job_id() -> str:
+    """Return an id that nobody can guess."""
+    return f"j{token_hex(16)}"
+
+
+def queued_row(job: NewJob, created_ns: int) -> JobRow:
+    """Return the row that a new job has until a host takes it."""
+    return JobRow(
+        id=job.id,
+        tool=job.tool,
+        session=job.session,
+        owner=job.owner,
+        state="queued",
+        created_ns=created_ns,
+        retries=job.retries,
+    )
+
+
 def time_of(nanoseconds: int | None) -> datetime | None:
     """Return a time of the store, None if it is not set."""
     return None if nanoseconds is None else datetime.fromtimestamp(nanoseconds / 1e9, UTC)
@@ -255,7 +325,7 @@ class Job:
     who made it, if an entry point says so; "" is the user.
     """
 
-    def __init__(self, row: "JobRow", store: "JobStore") -> None:
+    def __init__(self, row: JobRow, store: "JobStore") -> None:
         self._row = row
         self._store = store
 
@@ -316,7 +386,7 @@ class Job:
         """Whether it runs in the process that started it, and ends with it."""
         return self._row.own
 
-    def _now(self) -> "JobRow":
+    def _now(self) -> JobRow:
         if self._row.state not in FINAL:  # what has ended does not change
             self._row = self._store.get(self.id)
         return self._row
@@ -340,8 +410,12 @@ class Job:
 
         from skillpouch.jobs.host_client import client_of
 
-        await client_of(self._store).wait(self.id, timeout)
-        return await to_thread(self._store.result, self.id)
+        ending = await client_of(self._store).wait(self.id, timeout)
+        if ending.result is None:
+            return await to_thread(self._store.result, self.id)
+        from skillpouch.jobs.kept_json import result_from_json
+
+        return result_from_json(ending.result)
 
     def output(self, offset: int = 0, *, most_bytes: int = OUTPUT_BYTES) -> JobOutput:
         """Return what it has written so far, from an offset; the next one is in the answer."""

@@ -5,12 +5,11 @@ import logging
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from skillpouch.calls import OnOutput, OnStep
 from skillpouch.errors import SkillpouchError
-from skillpouch.jobs.job import JobError, JobFailedError, JobState
+from skillpouch.jobs.job import JobEnding, JobError, JobFailedError, JobState
 from skillpouch.jobs.job_spec import JobCall
 from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import error_to_json, result_to_json
@@ -68,16 +67,6 @@ class Executing(Protocol):
         on_step: OnStep | None = None,
         writes: Writes | None = None,
     ) -> Coroutine[Any, Any, ToolResult]: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobEnding:
-    """How a run ended: with a result, with an error, or with neither, if it was cancelled."""
-
-    state: JobState
-    result: str | None = None
-    error: str | None = None
-    code: str = ""  # of the error
 
 
 # The job that this code runs for: the approver keeps its question with it.

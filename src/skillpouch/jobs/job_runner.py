@@ -16,7 +16,7 @@ from skillpouch.discovery.text_skills.active import ActiveSkills
 from skillpouch.discovery.text_skills.folders import is_text_home
 from skillpouch.environment import state_directory
 from skillpouch.jobs.host_client import client_of
-from skillpouch.jobs.job import Job, NotIdempotentError
+from skillpouch.jobs.job import Job, JobRow, NewJob, NotIdempotentError, new_job_id
 from skillpouch.jobs.job_run import Executing, run_here
 from skillpouch.jobs.job_spec import (
     JobCall,
@@ -26,7 +26,7 @@ from skillpouch.jobs.job_spec import (
     hash_of,
     where_it_is,
 )
-from skillpouch.jobs.job_store import JobStore, NewJob, new_job_id
+from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.questions import KeptApprover, ThisProcess, begin_answering
 from skillpouch.policy.approval import approver_here
 from skillpouch.policy.authorize import Authorizer
@@ -127,21 +127,22 @@ class JobRunner:
                 tool=tool.id, arguments=arguments, stdin=data, timeout=timeout, writes=writes
             )
             try:
-                await self._start_in_host(job_id, call, given, retries, owner)
+                row = await self._start_in_host(job_id, call, given, retries, owner)
             except StaysHereError as reason:
                 _log.debug("job %s of %s runs in this process: %s", job_id, tool.id, reason)
                 await run_on_thread(self._start_here(job_id, tool, given, owner))
+                row = await asyncio.to_thread(self.store.get, job_id)
             approver = approver_here() or self._controls.approver
             if approver is not None:
                 await run_on_thread(begin_answering(self.store, job_id, approver, owner))
         finally:
             if kept is not None:
                 executor.skills.let_go(kept)
-        return await asyncio.to_thread(self.store.job, job_id)
+        return Job(row, self.store)
 
     async def _start_in_host(
         self, job_id: str, call: ToolCall, given: JobCall, retries: int, owner: str
-    ) -> None:
+    ) -> JobRow:
         tool = call.tool
         where = where_it_is(tool, self._executor.source)
         controls = controls_document(self._controls, self._in_force.policy_document, call)
@@ -165,7 +166,7 @@ class JobRunner:
             retries=retries,
         )
         known = {name: value for name, value in secrets.items() if value is not None}
-        await client_of(self.store).start(job, known)
+        return await client_of(self.store).start(job, known)
 
     def _secrets_of(self, call: ToolCall) -> tuple[str, dict[str, str | None]]:
         """Return the digest of the skill, and the secrets and settings that the call may get."""

@@ -4,9 +4,7 @@ import sqlite3
 import time
 from collections.abc import Collection, Iterable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
-from secrets import token_hex
 
 from skillpouch.environment import state_directory
 from skillpouch.jobs.job import (
@@ -17,9 +15,11 @@ from skillpouch.jobs.job import (
     JobLostError,
     JobOutput,
     JobQueueFullError,
+    JobRow,
     JobState,
     JobStoreError,
     JobTimeoutError,
+    NewJob,
     NoSuchJobError,
 )
 from skillpouch.jobs.kept_json import error_from_json, result_from_json
@@ -62,58 +62,11 @@ _FORMAT = Format(
     if_damaged="move it away, with its -wal and -shm; the jobs in it are lost then",
 )
 _COLUMNS = (
-    "number, id, tool, session, owner, state, created_ns, started_ns, ended_ns, process, own,"
+    "id, tool, session, owner, state, created_ns, started_ns, ended_ns, process, own,"
     " attempts, retries, cancelling, done, total, message"
 )
 _ROW_BYTES = 1024  # what a row takes beside its result
 _ENDED = ", ".join(f"'{state}'" for state in FINAL)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewJob:
-    """A job before it has a row. `setup` and `call` are what a job host makes the call from.
-
-    A `process` runs it itself: no job host takes it, and it begins at once.
-    """
-
-    id: str
-    tool: str
-    setup: str = ""
-    setup_hash: str = ""
-    call: str = ""
-    session: str = ""
-    owner: str = ""
-    retries: int = 0
-    process: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JobRow:
-    """A job as it is on disk. `process` runs it, or None; `cancelling`: somebody wants its end.
-
-    With `own`, the process that started it runs it itself, and no job host.
-    """
-
-    number: int
-    id: str
-    tool: str
-    session: str
-    owner: str
-    state: JobState
-    created_ns: int
-    started_ns: int | None
-    ended_ns: int | None
-    process: int | None
-    own: bool
-    attempts: int
-    retries: int
-    cancelling: bool
-    progress: Progress | None
-
-
-def new_job_id() -> str:
-    """Return an id that nobody can guess."""
-    return f"j{token_hex(16)}"
 
 
 class JobStore:
@@ -148,13 +101,17 @@ class JobStore:
         with self._change() as connection:
             return _number_of(connection, this_process())
 
-    def add(self, job: NewJob, *, most_queued: int = 10_000) -> bool:
-        """Add a job; False if there is one of this id: a caller may ask twice after a crash."""
+    def add(self, job: NewJob, *, most_queued: int = 10_000) -> tuple[bool, int]:
+        """Add a job, and return whether it is new, and when it was made.
+
+        A caller may ask twice after a crash: there is one job of an id.
+        """
         now = time.time_ns()
         with self._change() as connection:
-            known = connection.execute("SELECT 1 FROM jobs WHERE id = ?", (job.id,)).fetchone()
+            query = "SELECT created_ns FROM jobs WHERE id = ?"
+            known = connection.execute(query, (job.id,)).fetchone()
             if known:
-                return False
+                return False, known[0]
             query = "SELECT count(*) FROM jobs WHERE state = 'queued'"
             (queued,) = connection.execute(query).fetchone()
             if queued >= most_queued and job.process is None:
@@ -174,7 +131,7 @@ class JobStore:
                     *(job.setup_hash, job.call),
                 ),
             )
-        return True
+        return True, now
 
     def get(self, job_id: str) -> JobRow:
         """Return a job; one whose process has died is `lost` from then on."""
@@ -201,14 +158,13 @@ class JobStore:
             return []
         states = (state,) if isinstance(state, str) else tuple(state or ())
         self.settle_dead()
-        wanted, values = [], list[object]()
-        if states:
-            wanted.append(f"state IN ({', '.join('?' * len(states))})")
-            values += states
-        for column, value in (("session", session), ("owner", owner)):
-            if value is not None:
-                wanted.append(f"{column} = ?")
-                values.append(value)
+        several = {
+            "state": states,
+            "session": () if session is None else (session,),
+            "owner": () if owner is None else (owner,),
+        }
+        wanted = [f"{name} IN ({_marks(each)})" for name, each in several.items() if each]
+        values = [value for each in several.values() for value in each]
         where = f"WHERE {' AND '.join(wanted)}" if wanted else ""
         query = f"SELECT {_COLUMNS} FROM jobs {where} ORDER BY number DESC LIMIT ?"  # noqa: S608
         rows = self._read(lambda c: c.execute(query, (*values, limit)).fetchall())
@@ -235,7 +191,7 @@ class JobStore:
     ) -> list[JobRow]:
         """Return the oldest jobs that a host may take, but not of these sessions and tools."""
         but = [("session", tuple(sessions)), ("tool", tuple(tools))]
-        parts = [f"AND {name} NOT IN ({', '.join('?' * len(each))})" for name, each in but if each]
+        parts = [f"AND {name} NOT IN ({_marks(each)})" for name, each in but if each]
         query = (
             f"SELECT {_COLUMNS} FROM jobs WHERE state = 'queued' {' '.join(parts)}"  # noqa: S608
             " ORDER BY number LIMIT ?"
@@ -433,7 +389,7 @@ class JobStore:
         # found by nobody.
         for job in jobs:
             self.output_path(job).unlink(missing_ok=True)
-        marks = ", ".join("?" * len(jobs))
+        marks = _marks(jobs)
         with self._change() as connection:
             connection.execute(f"DELETE FROM questions WHERE job IN ({marks})", jobs)  # noqa: S608
             connection.execute(f"DELETE FROM jobs WHERE id IN ({marks})", jobs)  # noqa: S608
@@ -465,6 +421,10 @@ def _row(found: tuple[object, ...]) -> JobRow:
         progress = Progress(done=done, total=total, message=message or "")  # type: ignore[arg-type]
     facts |= {name: bool(facts[name]) for name in ("own", "cancelling")}
     return JobRow(**facts, progress=progress)  # type: ignore[arg-type]  # as they were written
+
+
+def _marks(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
 
 
 def _twice() -> tuple[int, int]:

@@ -24,13 +24,14 @@ from skillpouch.jobs.job import (
     FINAL,
     AlreadyAnsweredError,
     JobError,
+    JobRow,
     KeptQuestion,
     NoSuchQuestionError,
     QuestionExpiredError,
 )
 from skillpouch.jobs.job_run import running_job
 from skillpouch.jobs.job_spec import JobCall
-from skillpouch.jobs.job_store import JobRow, JobStore
+from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import question_to_json
 from skillpouch.policy.approval import (
     Answer,

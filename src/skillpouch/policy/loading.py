@@ -39,6 +39,7 @@ from skillpouch.policy.policy_file import (
 from skillpouch.policy.project import Project, ServerTable, SkillRequest, read_entries
 from skillpouch.policy.rules import Mode, Rule
 from skillpouch.policy.toml import FileProblems, Table, shown
+from skillpouch.tools import Effect
 
 # Some forty thousand rules.
 _MOST_BYTES = 4 * 1024 * 1024
@@ -335,7 +336,8 @@ def policy_document(policy: Policy) -> dict[str, Any] | None:
     None if that cannot be: a rule has a test that is no part of Skillpouch. Examples of rules are
     left out, because they were checked already.
     """
-    rules = [_rule_values(rule) for rule in policy.rules]
+    plain = replace(policy, rules=[_comparable(rule) for rule in policy.rules])
+    rules = [_rule_values(rule) for rule in plain.rules]
     limits = [_limit_values(rule) for rule in policy.limits]
     if None in rules:
         return None
@@ -354,7 +356,6 @@ def policy_document(policy: Policy) -> dict[str, Any] | None:
         "origins": [rule.origin for rule in policy.rules],
         "lower_only": [rule.lower_only for rule in policy.limits],
     }
-    plain = replace(policy, rules=[_without_examples(rule) for rule in policy.rules])
     try:
         return document if policy_of_document(document) == plain else None
     except (PolicyFileError, ValueError):
@@ -376,8 +377,10 @@ def policy_of_document(document: Mapping[str, Any]) -> Policy:
     )
 
 
-def _without_examples(rule: Rule) -> Rule:
-    return replace(rule, match=(), no_match=()) if rule.match or rule.no_match else rule
+def _comparable(rule: Rule) -> Rule:
+    """Return a rule as a file gives it: without examples, and with its effects in order."""
+    effects = tuple(effect for effect in get_args(Effect) if effect in rule.effects)
+    return replace(rule, match=(), no_match=(), effects=effects)
 
 
 _LISTED = ("tools", "skills", "effects", "needs", "path")

@@ -29,8 +29,8 @@ from skillpouch.jobs.host_socket import (
     open_folder,
     read_message,
 )
-from skillpouch.jobs.job import FINAL, JobHostError
-from skillpouch.jobs.job_store import JobStore, NewJob
+from skillpouch.jobs.job import FINAL, JobHostError, NewJob
+from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import error_to_json
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.servers.job_queue import JobQueue
@@ -145,14 +145,18 @@ class JobHost:
         if len(self._setups) >= _MOST_SETUPS:
             self._setups.clear()
         self._setups[name] = setup
-        await self._queue.add(NewJob(**facts, setup=setup), message.get("secrets") or {})
-        return {}
+        job = NewJob(**facts, setup=setup)
+        return {"created_ns": await self._queue.add(job, message.get("secrets") or {})}
 
     async def _wait(self, message: Message) -> Reply:
         job_id = str(message["id"])
         while True:
             changed = self._queue.changed(job_id)
             if not self._queue.has(job_id):
+                ending = self._queue.ending_of(job_id)
+                if ending is not None:
+                    told = {"state": ending.state, "result": ending.result}
+                    return {**told, "failure": ending.error}
                 row = await self._queue.do(lambda: self._store.get(job_id))
                 if row.state in FINAL:
                     return {"state": row.state}

@@ -13,10 +13,17 @@ from skillpouch.discovery.digest import snapshot_of
 from skillpouch.environment import variable
 from skillpouch.errors import PolicyFileError, SkillpouchError, UnknownToolError
 from skillpouch.executor import ToolExecutor
-from skillpouch.jobs.job import FINAL, JobLostError, JobState, JobStoreError
+from skillpouch.jobs.job import (
+    FINAL,
+    JobEnding,
+    JobLostError,
+    JobRow,
+    JobState,
+    JobStoreError,
+    NewJob,
+)
 from skillpouch.jobs.job_run import (
     QUESTION_SECONDS,
-    JobEnding,
     JobSecretsGoneError,
     JobSkillChangedError,
     ProgressRow,
@@ -25,7 +32,7 @@ from skillpouch.jobs.job_run import (
     running_job,
 )
 from skillpouch.jobs.job_spec import JobCall, JobSetup, controls_of
-from skillpouch.jobs.job_store import JobRow, JobStore, NewJob
+from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import error_to_json
 from skillpouch.jobs.output_file import OutputWriter
 from skillpouch.jobs.questions import KeptApprover
@@ -36,6 +43,7 @@ from skillpouch.trust.errors import SecretUnsetError, SkillChangedError
 
 _log = logging.getLogger(__name__)
 _MOST_EXECUTORS = 32
+_MOST_ENDINGS, _SMALL = 64, 256 * 1024  # results that whoever waits is sent with the state
 _AGAIN_SECONDS = 1.0  # until a store that could not be written is tried again
 Value = TypeVar("Value")
 Secrets = Mapping[str, str]
@@ -65,6 +73,7 @@ class StoreThread:
     async def _work(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
+            await asyncio.sleep(0)  # whoever is about to come shares the commit
             batch, self._waiting = self._waiting, []
             changes = [change for change, _ in batch]
             outcomes = await loop.run_in_executor(self._thread, self._commit, changes)
@@ -104,12 +113,16 @@ class _Rebuilt:
         self._manager = manager
         self._seen: set[tuple[str, str]] = set()
 
+    def knows(self, call: JobCall) -> bool:
+        """Tell whether a call of exactly this skill was checked before."""
+        return (call.place, call.digest) in self._seen
+
     def check(self, job_id: str, call: JobCall, *, was_asked: bool) -> None:
         """Refuse a skill that is not the one for which the job was started.
 
         If somebody `was_asked` about the job, other content is asked about again instead.
         """
-        is_known = (call.place, call.digest) in self._seen and not was_asked
+        is_known = self.knows(call) and not was_asked
         if self._manager is not None and not is_known:
             self._manager.discover()  # it may be newer than what was read before
         try:
@@ -152,6 +165,7 @@ class JobQueue:
         self._executors: OrderedDict[str, _Rebuilt] = OrderedDict()
         self._managers: OrderedDict[tuple[str, ...], SkillManager] = OrderedDict()
         self._approver: KeptApprover | None = None
+        self._endings: OrderedDict[str, JobEnding] = OrderedDict()
 
     async def open(self) -> None:
         """Settle what an earlier host left, and begin."""
@@ -193,18 +207,21 @@ class JobQueue:
         if found is not None and not found.done():
             found.set_result(None)
 
-    async def add(self, job: NewJob, secrets: Secrets) -> None:
-        """Keep a job; when this returns, it is on the disk."""
+    async def add(self, job: NewJob, secrets: Secrets) -> int:
+        """Keep a job, and return when it was made; when this returns, it is on the disk."""
         self._secrets[job.id] = secrets
         most = self._bounds.queued
+        # Added and, if there is a place, taken in one commit: `_fill` comes to the same batch.
+        self._fill_soon()
         try:
-            is_new = await self.do(lambda: self._store.add(job, most_queued=most))
+            is_new, made = await self.do(lambda: self._store.add(job, most_queued=most))
         except SkillpouchError:
             self._secrets.pop(job.id, None)
             raise
-        if is_new:
+        if is_new and job.id not in self._running:
             self._queued.add(job.id)
         self._fill_soon()
+        return made
 
     async def cancel(self, job_id: str) -> JobState:
         """End a job; if it runs, it ends soon."""
@@ -331,7 +348,10 @@ class JobQueue:
         assert self._approver is not None
         was_asked = row.attempts > 0 and await self._approver.was_asked(row.id)
         while True:
-            await asyncio.to_thread(rebuilt.check, row.id, call, was_asked=was_asked)
+            if rebuilt.knows(call) and not was_asked:
+                rebuilt.check(row.id, call, was_asked=False)  # takes microseconds: it was read
+            else:
+                await asyncio.to_thread(rebuilt.check, row.id, call, was_asked=was_asked)
             output = OutputWriter(self._store.output_path(row.id))
             with as_job(row.id):
                 progress, tell = ProgressRow(self._store, row.id), partial(self._tell, row.id)
@@ -361,7 +381,15 @@ class JobQueue:
                 _log.warning("the end of job %s cannot be written: %s", row.id, error)
                 await asyncio.sleep(_AGAIN_SECONDS)
             else:
-                return
+                break
+        if len(ending.result or "") < _SMALL and not ending.error:
+            self._endings[row.id] = ending
+            while len(self._endings) > _MOST_ENDINGS:
+                self._endings.popitem(last=False)
+
+    def ending_of(self, job_id: str) -> JobEnding | None:
+        """Return how a job ended that ended lately, and whose result is small."""
+        return self._endings.pop(job_id, None)
 
     def _rebuilt(self, setup: str) -> _Rebuilt:
         """Return the executor of a setup, made at its first job."""
