@@ -65,7 +65,8 @@ def children_of(pid: int) -> list[int]:
             except OSError:
                 continue
             parents[int(entry.name)] = int(stat[stat.rindex(")") + 2 :].split()[1])
-    found, level = [], {pid}
+    found: list[int] = []
+    level = {pid}
     while level := {child for child, parent in parents.items() if parent in level}:
         found += level
     return found
