@@ -86,7 +86,7 @@ class JobHost:
             await asyncio.sleep(_TICK_SECONDS)
             await self._queue.look()
             quiet = asyncio.get_running_loop().time() - self._idle_since
-            if self._queue.is_busy or quiet < self._queue.idle_seconds:
+            if self._queue.is_busy or self._tasks or quiet < self._queue.idle_seconds:
                 continue
             # Whoever connects from now on starts another host; whoever was heard left a row.
             server.close()
@@ -119,9 +119,7 @@ class JobHost:
         answer = _ANSWERS.get(str(message.get("op")))
         current = asyncio.current_task()
         assert current is not None
-        is_short = message.get("op") not in _LONG
-        if is_short:
-            self._tasks.add(current)
+        self._tasks.add(current)  # also of whoever waits: without this host it would start another
         try:
             reply = {} if answer is None else await answer(self, message)
         except SkillpouchError as error:
@@ -191,7 +189,6 @@ _ANSWERS: dict[str, _Answer] = {
     "cancel": JobHost._cancel,  # noqa: SLF001
     "look": JobHost._look,  # noqa: SLF001
 }
-_LONG = ("wait", "changed")  # whoever waits does not keep an idle host alive
 
 
 def main(words: list[str]) -> None:
