@@ -16,7 +16,7 @@ def test_doctor_tries_each_protection_and_says_what_happened(skillpouch: Skillpo
     assert set(report["protections"]) >= {"fs", "net", "tree", "memory", "syscalls"}
     assert report["proofs"]["fs"].startswith("reading a file outside: ")
     assert "SUCCEEDED" not in " ".join(report["proofs"].values())
-    assert set(report["profiles"]) == {"loopback", "local-sockets", "gpu"}
+    assert set(report["profiles"]) == {"loopback", "local-sockets", "own-folder", "gpu"}
     assert "profiles" not in report["protections"]
     tried = "overlay" if probe().overlay else "direct"
     assert report["protections"]["writes"] == tried

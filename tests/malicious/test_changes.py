@@ -173,7 +173,7 @@ def test_a_link_in_the_place_of_a_granted_folder_leads_nowhere(
 
 @pytest.mark.promise("call-6")
 def test_who_is_asked_sees_where_a_path_really_leads(
-    manager_of: MakeManager, home: Path, tmp_path: Path
+    manager_of: MakeManager, tmp_path: Path
 ) -> None:
     asked: list[Question] = []
 
@@ -182,9 +182,9 @@ def test_who_is_asked_sees_where_a_path_really_leads(
         return False
 
     (tmp_path / "keys").mkdir()
-    front = "metadata: {skillpouch: {write: [harmless]}}\n"
+    front = f"metadata: {{skillpouch: {{write: [{tmp_path}/harmless]}}}}\n"
     manager = manager_of(SHOW, front, approver=refuse)
-    (home / "harmless").symlink_to(tmp_path / "keys")
+    (tmp_path / "harmless").symlink_to(tmp_path / "keys")
 
     with pytest.raises(CallDeniedError):
         manager.call("bad.show")
