@@ -12,7 +12,7 @@ import pytest
 
 from skillpouch import SkillManager, SkillpouchError
 from skillpouch.servers.faults import said
-from skillpouch.servers.mcp import McpServer
+from skillpouch.servers.mcp import LongCalls, McpServer
 from tests.effort import all_but_exhaustive
 from tests.servers.mcp.example_calls import CALLS, EXAMPLES, fill
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio
@@ -22,6 +22,8 @@ pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[3]
 CLIENTS = REPOSITORY / "build/clients"
+# As the library does it: otherwise a call that has to be approved would wait for that.
+DENYING = LongCalls(approvals="nobody")
 PROGRAM = Path(__file__).with_name("node_client.mjs")
 
 
@@ -50,7 +52,9 @@ def calls_by_name(workspace: Path) -> dict[str, Any]:
 async def test_the_python_client_calls_every_example_tool_over_stdio(
     workspace: Path, expected: dict[str, str], era: Era
 ) -> None:
-    async with over_stdio(*arguments_for(EXAMPLES, workspace=workspace), era=era) as client:
+    async with over_stdio(
+        *arguments_for(EXAMPLES, workspace=workspace, more=("--approvals", "nobody")), era=era
+    ) as client:
         listed = {tool.name for tool in (await client.list_tools()).tools}
         answers = {
             name: text_of(await client.call_tool(name, arguments))
@@ -69,7 +73,10 @@ async def test_the_python_client_calls_every_example_tool_over_http(
     from mcp.client.client import Client
 
     manager = SkillManager(EXAMPLES, workspace=workspace)
-    async with listening(McpServer(manager)) as url, Client(url, mode=era) as client:
+    async with (
+        listening(McpServer(manager, long_calls=DENYING)) as url,
+        Client(url, mode=era) as client,
+    ):
         listed = {tool.name for tool in (await client.list_tools()).tools}
         answers = {
             name: text_of(await client.call_tool(name, arguments))
@@ -97,10 +104,10 @@ async def test_the_node_clients_call_every_example_tool(
     manager = SkillManager(EXAMPLES, workspace=workspace)
     order = {"client": client, "calls": calls_by_name(workspace)}
     if transport == "stdio":
-        words = arguments_for(EXAMPLES, workspace=workspace)
+        words = arguments_for(EXAMPLES, workspace=workspace, more=("--approvals", "nobody"))
         told = await by_node({**order, "command": sys.executable, "args": words})
     else:
-        async with listening(McpServer(manager)) as url:
+        async with listening(McpServer(manager, long_calls=DENYING)) as url:
             told = await by_node({**order, "url": url})
 
     assert set(told["tools"]) == set(expected)
