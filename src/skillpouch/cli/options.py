@@ -68,7 +68,8 @@ EXIT_NOT_STARTED = 4
 # By code: these classes are loaded only where changes and jobs are kept.
 _NOT_STARTED = (
     *("change_store", "changes_full", "writes_unavailable"),
-    *("job_store", "job_host", "queue_full", "job_secrets_gone"),
+    *("job_store", "job_host", "queue_full"),
+    *("job_secrets_gone", "job_skill_changed"),
 )
 _ENDED_BADLY = ("job_lost", "job_cancelled", "job_failed")
 _DENIED = ("may_not_answer",)
