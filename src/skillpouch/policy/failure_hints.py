@@ -416,7 +416,7 @@ def _home(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[st
     lacked = [path for path in paths if not any(covers_path(g, f"{user}/{path}") for g in given)]
     if not lacked:
         names_own = f"{own}/." in said
-        if names_own and finds_nothing and result.is_error:
+        if names_own and finds_nothing and result.is_error and not paths:
             return [_OWN_HOME]
         return [_LOST_HOME] if names_own and is_left else []
     # What it names or left there is not missing, so it has just been made.
