@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -121,6 +122,27 @@ async def test_the_question_shows_exactly_what_will_run(screen: Screen) -> None:
 
 
 @pytest.mark.promise("pol-10")
+@pytest.fixture
+def many_open_files() -> Iterator[None]:
+    """Take every descriptor that select(2) could wait for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < 2_000:
+        pytest.skip("this user may not open 2,000 files")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 2_000), hard))
+    many = [os.open(os.devnull, os.O_RDONLY) for _ in range(1_100)]
+    yield
+    for descriptor in many:
+        os.close(descriptor)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+@pytest.mark.usefixtures("many_open_files")
+async def test_a_process_with_many_open_files_can_be_asked(screen: Screen) -> None:
+    answered = await answer_to(screen, b"y\n")
+
+    assert answered == Answer(yes=True)
+
+
 async def test_what_was_typed_before_the_question_does_not_count(screen: Screen) -> None:
     screen.type(b"y\ny\n")
     await screen.sees("y\r\ny\r\n")

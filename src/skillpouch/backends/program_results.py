@@ -17,10 +17,10 @@ from skillpouch.execution.zygote import wire
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from skillpouch.limits import size_text
 from skillpouch.results import Captured, ToolResult
-from skillpouch.runtime.memoize import memoize_by_id
+from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
-from skillpouch.tools import Tool
+from skillpouch.tools import Script, Tool
 from skillpouch.trust.requested import paths_in_home
 from skillpouch.workspace.read_only import READ_ONLY_ERROR, run_later_named
 from skillpouch.workspace.workspace import Before, changed_files
@@ -305,6 +305,21 @@ def may_lack(result: ToolResult, tool: Tool) -> bool:
     return any(part in text for text in said for part in parts)
 
 
-@memoize_by_id
+# A file of a script, as it is now → whether it names paths of the user's home. Not by the tool: a
+# tool keeps its manager alive.
+_MOST_FILES = 4_096
+_with_home: BoundedCache[tuple[str, int, int], bool] = BoundedCache(_MOST_FILES)
+
+
 def _uses_home(tool: Tool) -> bool:
-    return bool(paths_in_home(tool))
+    if not isinstance(tool.runs, Script):
+        return False
+    try:
+        status = os.stat(tool.runs.file)
+    except OSError:
+        return False
+    key = (tool.runs.file, status.st_ino, status.st_mtime_ns)
+    known = _with_home.get(key)
+    if known is None:
+        known = _with_home[key] = bool(paths_in_home(tool))
+    return known

@@ -126,13 +126,17 @@ def _ask(device: str, question: Question, over: int) -> Answer:
 
 
 def _answer(terminal: _Terminal, question: Question, over: int) -> Answer:
-    if select.select([over], [], [], 0)[0]:
+    # Not select(2), which takes no descriptor above 1023.
+    waiting = select.poll()
+    waiting.register(over, select.POLLIN)
+    if waiting.poll(0):
         return _LATE
     # What has changed is approved once: the next call changes something else.
     can_last = not question.changes
     asked = "run it? yes, session, always or no" if can_last else "let it arrive? yes or no"
     terminal.write(f"{described(question)}\n{asked} [no] ")
-    if over in select.select([terminal.reading, over], [], [])[0]:
+    waiting.register(terminal.reading, select.POLLIN)
+    if over in [descriptor for descriptor, _ in waiting.poll()]:
         terminal.write("\nno answer in time: no\n")
         return _LATE
     line = os.read(terminal.reading, _LONGEST_LINE)

@@ -10,13 +10,16 @@ import pytest
 from mcp.client.client import Client
 
 from skillpouch import Limits, ScriptedTool, SkillManager
-from skillpouch.servers.mcp import McpServer
+from skillpouch.servers.mcp import LongCalls, McpServer
 from tests.conftest import WriteSkill
 from tests.servers.mcp.conftest import NewManager
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening, over_stdio
 from tests.servers.mcp.test_running import until
 from tests.servers.mcp.test_tools import text_of
 from tests.servers.processes import lineage, processes_with
+
+# Calls run in the process of the server, whose children these tests kill.
+HERE = LongCalls(soft_limit_seconds=0)
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -69,7 +72,7 @@ async def test_when_a_zygote_is_killed_its_call_fails_and_the_others_are_answere
     wait = "import pathlib, time\npathlib.Path('waiting').touch()\ntime.sleep(600)\n"
     write_skill("waits", files={"scripts/wait.py": wait})
     manager = new_manager(limits=Limits(timeout_seconds=300))
-    async with listening(McpServer(manager)) as url, Client(url) as client:
+    async with listening(McpServer(manager, long_calls=HERE)) as url, Client(url) as client:
         doomed = asyncio.create_task(client.call_tool("waits__wait", {}))
         await until((workspace / "waiting").exists)
         zygotes = children()
