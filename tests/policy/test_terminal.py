@@ -121,7 +121,6 @@ async def test_the_question_shows_exactly_what_will_run(screen: Screen) -> None:
     assert screen.seen.replace("\r\n", "\n").startswith(f"{SHOWN}\n{PROMPT}")
 
 
-@pytest.mark.promise("pol-10")
 @pytest.fixture
 def many_open_files() -> Iterator[None]:
     """Take every descriptor that select(2) could wait for."""
@@ -143,6 +142,7 @@ async def test_a_process_with_many_open_files_can_be_asked(screen: Screen) -> No
     assert answered == Answer(yes=True)
 
 
+@pytest.mark.promise("pol-10")
 async def test_what_was_typed_before_the_question_does_not_count(screen: Screen) -> None:
     screen.type(b"y\ny\n")
     await screen.sees("y\r\ny\r\n")
