@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypedDict
 
 import pytest
 from langchain_core.messages import ToolMessage
@@ -229,35 +228,3 @@ def test_the_manager_may_be_said_by_name(write_skill: WriteSkill) -> None:
     manager = SkillManager(write_skill().parent)
 
     assert [tool.name for tool in create_langchain_tools(manager=manager)] == ["demo"]
-
-
-class Said(TypedDict):
-    said: str
-
-
-async def test_a_graph_streams_what_a_script_reports(write_skill: WriteSkill) -> None:
-    from langgraph.graph import END, START, StateGraph
-
-    line = '{"done": 1, "total": 2, "message": "half"}'
-    home = write_skill(files={"scripts/x.sh": f"echo '{line}' >> $SKILLPOUCH_PROGRESS\n"})
-    made = by_id(create_langchain_tools(manager_over(home)))["demo.x"]
-
-    async def node(state: Said) -> Said:
-        return {**state, "said": str(await made.ainvoke({"data": None}))}
-
-    graph = StateGraph(Said)
-    graph.add_node("node", node)
-    graph.add_edge(START, "node")
-    graph.add_edge("node", END)
-    told = [each async for each in graph.compile().astream({"said": ""}, stream_mode="custom")]
-
-    assert told == [
-        {
-            "type": "tool_progress",
-            "tool": "demo__x",
-            "call_id": None,
-            "done": 1.0,
-            "total": 2.0,
-            "message": "half",
-        }
-    ]
