@@ -19,7 +19,8 @@ async def test_a_graph_streams_what_a_script_reports(
 ) -> None:
     line = '{"done": 1, "total": 2, "message": "half"}'
     home = write_skill(files={"scripts/x.sh": f"echo '{line}' >> $SKILLPOUCH_PROGRESS\n"})
-    [made] = create_langchain_tools(SkillManager(home.parent, workspace=tmp_path))
+    tools = create_langchain_tools(SkillManager(home.parent, workspace=tmp_path))
+    made = {each.name: each for each in tools}["demo__x"]
 
     async def node(state: Said) -> Said:
         return {**state, "said": str(await made.ainvoke({"data": None}))}
