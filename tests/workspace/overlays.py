@@ -42,10 +42,11 @@ def do(root, name, *words):
     elif name == "delete": os.unlink(at[0])
     elif name == "rename": os.rename(at[0], at[1])
     elif name == "move":
-        # An overlay has it copied, and then a file with several names becomes several files.
+        # An overlay has it copied: a file with several names becomes several files, a pipe none.
         for folder, _, names in os.walk(at[0]):
-            if any(os.lstat(f"{folder}/{name}").st_nlink > 1 for name in names):
-                raise OSError(18, "it has a file with several names")
+            for found in [os.lstat(f"{folder}/{name}") for name in names]:
+                if found.st_nlink > 1 or stat.S_ISFIFO(found.st_mode):
+                    raise OSError(18, "it has a file that cannot be copied")
         shutil.move(at[0], at[1])
     elif name == "swap":
         aside = at[0] + ".swap"
