@@ -148,6 +148,8 @@ def property_of(check: Check, examples: int) -> Callable[[Path, OverlayHelper], 
         @example(start=[], call=[("rename", "d/b", "a"), ("rmtree", "d")])
         @example(start=[("link", "d/b", "b")], call=[("rmtree", "d")])
         @example(start=[("link", "d/b", "b")], call=[("write", "b", "")])
+        @example(start=[("link", "d/b", "b")], call=[("swap", "a", "d")])
+        @example(start=[("link", "d/b", "b")], call=[("swap", "f/b", "d")])
         @example(start=[], call=[("delete", "c"), ("chmod", "a", 0o600), ("link", "a", "c")])
         @settings(
             max_examples=examples,

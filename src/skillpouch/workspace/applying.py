@@ -445,8 +445,8 @@ class Applier:
         if not touch.is_folder or path is None:
             return False
         status = self._workspace.status(path)
-        if status is None or touch.inode not in (0, status.st_ino):
-            return False  # what is in its place now is another folder
+        if status is None or not touch.is_of(status):
+            return False
         expected = touch.before if forward else touch.after
         return status.st_mtime_ns != expected.mtime_ns
 
@@ -474,7 +474,7 @@ class Applier:
         expected = touch.before if forward else touch.after
         with self._workspace.opened(path, PATH_ONLY) as held:
             status = os.fstat(held)
-            if touch.inode not in (0, status.st_ino):
+            if not touch.is_of(status):
                 return CHANGED
             now = metadata_of(status, name_of(held))
             # It may be set already: by its other name, or before a crash.

@@ -74,6 +74,11 @@ class Touch:
     after: Metadata
     done: bool = False
 
+    def is_of(self, found: os.stat_result) -> bool:
+        """Tell whether what was found at the path is what is to be touched."""
+        is_same_kind = self.is_folder == stat.S_ISDIR(found.st_mode)
+        return is_same_kind and self.inode in (0, found.st_ino)
+
 
 @dataclass(slots=True, kw_only=True)
 class ChangePlan:
