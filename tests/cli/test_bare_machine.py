@@ -12,8 +12,7 @@ from skillpouch import SkillpouchError, ToolExecutor
 from skillpouch.environment import state_directory
 from skillpouch.provision.packages.store import open_store
 from skillpouch.provision.programs.programs import open_programs
-from skillpouch.sessions.manager import new_workspace
-from skillpouch.sessions.store import SessionStore
+from skillpouch.sessions.store import SessionStore, new_workspace
 from skillpouch.trust.grants import Grants
 from tests.cli.conftest import Skillpouch, skillpouch
 from tests.conftest import WriteSkill

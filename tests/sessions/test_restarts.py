@@ -1,5 +1,7 @@
 """Sessions outlive the process that began them, also when it is killed."""
 
+import contextlib
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -121,3 +123,22 @@ async def test_only_their_user_can_read_what_is_kept_of_sessions() -> None:
 
     assert mode == 0o600
     await sessions.close()
+
+
+async def test_a_file_of_the_first_format_is_read() -> None:
+    sessions = SessionManager()
+    old = await sessions.create_session()
+    await sessions.close()
+    file = state() / "sessions.sqlite3"
+    with contextlib.closing(sqlite3.connect(file)) as connection:
+        connection.execute("ALTER TABLE sessions DROP COLUMN owner")
+        connection.execute("PRAGMA user_version = 1")
+
+    again = SessionManager()
+    new = await again.create_session(owner="ada")
+
+    assert await again.list_sessions() == [old, new]
+    await again.check_owner(old, "")
+    await again.check_owner(new, "ada")
+    with pytest.raises(UnknownSessionError):
+        await again.check_owner(new, "")

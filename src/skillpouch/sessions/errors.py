@@ -79,3 +79,13 @@ class SessionStoreError(SessionError):
         self.path = path
         where = path or "the file of sessions"
         super().__init__(f"{where} cannot be used: {reason}", hint=hint)
+
+
+class SessionFilesError(SessionError):
+    """A folder of a session cannot be made or removed."""
+
+    code = "session_files"
+
+    def __init__(self, path: Path | None, reason: str, *, hint: str = "") -> None:
+        self.path = path
+        super().__init__(f"{path or 'a workspace'}: {reason}", hint=hint)

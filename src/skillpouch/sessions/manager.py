@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import re
-import secrets
 import threading
 import uuid
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
@@ -16,16 +15,15 @@ from skillpouch.builtins.kept_calls import DIFF_BYTES, CallReference, KeptChange
 from skillpouch.calls import OnOutput, OnStep
 from skillpouch.controls import Controls, ReadOnly, chosen_controls
 from skillpouch.discovery.text_skills.folders import SkillTextError
-from skillpouch.environment import another_place, data_directory, state_directory
+from skillpouch.environment import state_directory
 from skillpouch.jobs.job_methods import end_jobs_of
 from skillpouch.limits import Sandbox, Writes
 from skillpouch.problems import Problem
 from skillpouch.results import ToolResult
-from skillpouch.runtime.removal import remove_tree
 from skillpouch.sessions.errors import SessionError, SessionNameError, UnknownSessionError
 from skillpouch.sessions.session import Session, SessionTools
 from skillpouch.sessions.session_factory import SessionFactory
-from skillpouch.sessions.store import Row, SessionStore
+from skillpouch.sessions.store import Row, SessionStore, new_workspace, remove_folder
 from skillpouch.skills import Skill
 from skillpouch.tools import Tool, definition_of
 from skillpouch.workspace.workspace import check_workspace
@@ -43,44 +41,6 @@ if TYPE_CHECKING:
     from skillpouch.registry.registry import ToolSource
     from skillpouch.secrets.sources import Secrets
     from skillpouch.trust.grants import Grants
-
-
-class SessionFilesError(SessionError):
-    """A folder of a session cannot be made or removed."""
-
-    code = "session_files"
-
-    def __init__(self, path: Path | None, reason: str, *, hint: str = "") -> None:
-        self.path = path
-        super().__init__(f"{path or 'a workspace'}: {reason}", hint=hint)
-
-
-def new_workspace(root: Path | None, session_id: str) -> Path:
-    """Make an empty folder that no session had before."""
-    base = root or data_directory()
-    if base is None:
-        hint = "set XDG_DATA_HOME, or pass SessionManager(workspaces=…)"
-        raise SessionFilesError(None, "there is no home directory", hint=hint)
-    base = base if root else base / "workspaces"
-    # The random part keeps a new session from the files that a killed process left.
-    path = base / f"{session_id}-{secrets.token_hex(6)}"
-    try:
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.mkdir(mode=0o700)
-    except OSError as error:
-        hint = "" if root else another_place("XDG_DATA_HOME")
-        reason = f"cannot be made: {error.strerror or error}"
-        raise SessionFilesError(path, reason, hint=hint) from None
-    return Path(os.path.realpath(path))
-
-
-def remove_folder(path: Path) -> None:
-    """Remove a folder with everything that tools left in it."""
-    try:
-        remove_tree(path)
-    except OSError as error:
-        reason = f"cannot be removed: {error.strerror or error}".lower()
-        raise SessionFilesError(path, reason, hint="check the permissions of its folders") from None
 
 
 _log = logging.getLogger(__name__)
@@ -167,14 +127,23 @@ class SessionManager:
         workspace: str | os.PathLike[str] | None = None,
         policy: "Policy | None" = None,
         environment: Mapping[str, str] | None = None,
+        owner: str = "",
     ) -> str:
         """Begin a session and return its id, which is generated unless it is passed.
 
         Without a `workspace` it gets a new, empty one, which is removed when the session is
         destroyed. A `policy` of its own must be set again after a restart: until then its calls are
-        refused. `environment` holds its secrets by name; they are kept in memory only.
+        refused. `environment` holds its secrets by name; they are kept in memory only. `owner` is
+        who may use it through a server, as `check_owner` is asked; "" is the user.
         """
-        return await asyncio.to_thread(self._create, session_id, workspace, policy, environment)
+        return await asyncio.to_thread(
+            self._create, session_id, workspace, policy, environment, owner
+        )
+
+    async def check_owner(self, session_id: str, owner: str) -> None:
+        """Raise UnknownSessionError if a session is not this owner's: nobody else learns of it."""
+        if self._row(session_id).owner != owner:
+            raise UnknownSessionError(session_id)
 
     async def use_skill(self, session_id: str, skill_name: str, skill_content: str) -> list[str]:
         """Activate a skill, given as the text of its SKILL.md; return the names of its tools.
@@ -402,6 +371,7 @@ class SessionManager:
         workspace: str | os.PathLike[str] | None,
         policy: "Policy | None",
         environment: Mapping[str, str] | None,
+        owner: str,
     ) -> str:
         name = session_id or uuid.uuid4().hex
         if not _NAME.match(name):
@@ -411,7 +381,8 @@ class SessionManager:
         made = Path(workspace).absolute() if workspace else new_workspace(self._workspaces, name)
         try:
             place = check_workspace(str(made))
-            self._store.add(name, place, owned=own, own_policy=policy is not None)
+            own_policy = policy is not None
+            self._store.add(name, place, owned=own, own_policy=own_policy, owner=owner)
         except BaseException:
             if own:
                 remove_folder(made)

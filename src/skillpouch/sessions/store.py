@@ -1,18 +1,27 @@
 """Sessions on disk: their workspaces, and the texts of the skills they use."""
 
+import os
+import secrets
 import sqlite3
 import time
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
-from skillpouch.sessions.errors import SessionExistsError, SessionStoreError, UnknownSessionError
+from skillpouch.environment import another_place, data_directory
+from skillpouch.runtime.removal import remove_tree
+from skillpouch.sessions.errors import (
+    SessionExistsError,
+    SessionFilesError,
+    SessionStoreError,
+    UnknownSessionError,
+)
 from skillpouch.store.database import Database, Format
 
 _SCHEMA = """
 CREATE TABLE sessions (
     id TEXT PRIMARY KEY, created_ns INTEGER, workspace TEXT, owned INTEGER, own_policy INTEGER,
-    version INTEGER, ending INTEGER
+    version INTEGER, ending INTEGER, owner TEXT NOT NULL DEFAULT ''
 ) WITHOUT ROWID;
 CREATE TABLE texts (hash TEXT PRIMARY KEY, text TEXT) WITHOUT ROWID;
 CREATE TABLE skills (
@@ -23,19 +32,51 @@ CREATE INDEX texts_used ON skills (hash);
 _FORMAT = Format(
     file_name="sessions.sqlite3",
     application=0x736B7073,  # "skps"
-    version=1,
+    version=2,
     schema=_SCHEMA,
+    upgrades={1: "ALTER TABLE sessions ADD COLUMN owner TEXT NOT NULL DEFAULT ''"},
     explain=lambda path, reason, hint: SessionStoreError(path, reason, hint=hint),
     if_damaged="move it away, with its -wal and -shm; sessions then begin anew",
     without_home="set XDG_STATE_HOME, or pass SessionManager(directory=…)",
 )
-_COLUMNS = "workspace, owned, own_policy, version, created_ns"
+_COLUMNS = "workspace, owned, own_policy, version, created_ns, owner"
 _READ = f"SELECT {_COLUMNS} FROM sessions WHERE id = ? AND NOT ending"  # noqa: S608 - our own names
+
+
+def new_workspace(root: Path | None, session_id: str) -> Path:
+    """Make an empty folder that no session had before."""
+    base = root or data_directory()
+    if base is None:
+        hint = "set XDG_DATA_HOME, or pass SessionManager(workspaces=…)"
+        raise SessionFilesError(None, "there is no home directory", hint=hint)
+    base = base if root else base / "workspaces"
+    # The random part keeps a new session from the files that a killed process left.
+    path = base / f"{session_id}-{secrets.token_hex(6)}"
+    try:
+        base.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.mkdir(mode=0o700)
+    except OSError as error:
+        hint = "" if root else another_place("XDG_DATA_HOME")
+        reason = f"cannot be made: {error.strerror or error}"
+        raise SessionFilesError(path, reason, hint=hint) from None
+    return Path(os.path.realpath(path))
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with everything that tools left in it."""
+    try:
+        remove_tree(path)
+    except OSError as error:
+        reason = f"cannot be removed: {error.strerror or error}".lower()
+        raise SessionFilesError(path, reason, hint="check the permissions of its folders") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """A session as it is on disk. Each change raises `version`; `owned`: we made its workspace."""
+    """A session as it is on disk. Each change raises `version`; `owned`: we made its workspace.
+
+    `owner` is who made it, if an entry point says so; "" is the user.
+    """
 
     id: str
     workspace: Path
@@ -43,6 +84,7 @@ class Row:
     own_policy: bool
     version: int
     created_ns: int
+    owner: str = ""
 
 
 class SessionStore:
@@ -56,12 +98,14 @@ class SessionStore:
         self._change = self._database.change
         self._read = self._database.read
 
-    def add(self, session_id: str, workspace: Path, *, owned: bool, own_policy: bool) -> None:
+    def add(
+        self, session_id: str, workspace: Path, *, owned: bool, own_policy: bool, owner: str = ""
+    ) -> None:
         """Add a session; raise SessionExistsError when there is one of that name."""
-        row = (session_id, time.time_ns(), str(workspace), owned, own_policy)
+        row = (session_id, time.time_ns(), str(workspace), owned, own_policy, owner)
         with self._change() as connection:
             try:
-                connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, 1, 0)", row)
+                connection.execute("INSERT INTO sessions VALUES (?, ?, ?, ?, ?, 1, 0, ?)", row)
             except sqlite3.IntegrityError:
                 raise SessionExistsError(session_id) from None
 
@@ -70,7 +114,7 @@ class SessionStore:
         found = self._read(lambda c: c.execute(_READ, (session_id,)).fetchone())
         if found is None:
             raise UnknownSessionError(session_id)
-        workspace, owned, own_policy, version, created_ns = found
+        workspace, owned, own_policy, version, created_ns, owner = found
         return Row(
             id=session_id,
             workspace=Path(workspace),
@@ -78,6 +122,7 @@ class SessionStore:
             own_policy=bool(own_policy),
             version=version,
             created_ns=created_ns,
+            owner=owner,
         )
 
     def names(self) -> list[str]:

@@ -4,9 +4,9 @@ import os
 import sqlite3
 import stat
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -32,7 +32,8 @@ class Format:
     """What is in a file; `application` identifies it as ours.
 
     `synchronous="FULL"` flushes each commit to the disk: it survives a loss of power. With
-    `"NORMAL"` it survives the end of the process. `if_damaged` and `without_home` are hints.
+    `"NORMAL"` it survives the end of the process. `upgrades` has the statements that make a file
+    of an older version one of the next. `if_damaged` and `without_home` are hints.
     """
 
     file_name: str
@@ -40,6 +41,7 @@ class Format:
     version: int
     schema: str
     explain: Explain
+    upgrades: Mapping[int, str] = field(default_factory=dict)
     synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
     busy_seconds: float = 10.0
     own_folder: bool = False  # it lies in a folder that nothing else uses: only we can open it
@@ -233,6 +235,23 @@ def _check(connection: sqlite3.Connection, path: Path, form: Format) -> None:
     if version > form.version:
         reason = f"a newer Skillpouch wrote it (format {version})"
         raise form.explain(path, reason, "upgrade this Skillpouch")
+    if version < form.version:
+        _upgrade(connection, form)
+
+
+def _upgrade(connection: sqlite3.Connection, form: Format) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Read again: another process may have done it while this one waited.
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        for older in range(version, form.version):
+            for statement in form.upgrades[older].split(";"):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {form.version}")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")
 
 
 def _create(connection: sqlite3.Connection, form: Format) -> None:
