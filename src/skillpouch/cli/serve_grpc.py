@@ -13,7 +13,7 @@ from skillpouch.servers.addresses import parse_address
 
 if TYPE_CHECKING:
     from skillpouch.servers.grpc.server import GrpcServer
-    from skillpouch.servers.grpc.service import GrpcSettings
+    from skillpouch.servers.grpc.settings import GrpcSettings
 
 _log = logging.getLogger("skillpouch.serve")
 
@@ -32,6 +32,14 @@ _OPTIONS = (
     click.option("--tls-cert", type=_FILE, help="Serve TLS with this certificate (PEM)."),
     click.option("--tls-key", type=_FILE, help="Its key, unless it is in the same file."),
     click.option("--tls-client-ca", type=_FILE, help="Ask clients for a certificate of this CA."),
+    click.option(
+        "--approvals",
+        type=click.Choice(["client", "owner"]),
+        default="owner",
+        show_default=True,
+        help="Who may approve what jobs ask: the clients that started them, or only you, with "
+        "`skillpouch approve`.",
+    ),
     click.option("--metrics", metavar="HOST:PORT", help="Serve Prometheus metrics here."),
     click.option("--builtin", is_flag=True, help="Serve Skillpouch's own tools, too: bash, read …"),
     click.option("--define-tools", is_flag=True, help=DEFINE_TOOLS),
@@ -92,6 +100,7 @@ def _server(manager: SkillManager, said: dict[str, Any]) -> "tuple[GrpcServer, G
         tls_key=said["tls_key"],
         tls_client_ca=said["tls_client_ca"],
         metrics=parse_address(said["metrics"]) if said["metrics"] else None,
+        approvals=said["approvals"],
     )
     limits = GrpcLimits(**said_limits(said))
     names = {"builtins": "builtin", "define_tools": "define_tools", "undo_tools": "undo_tools"}

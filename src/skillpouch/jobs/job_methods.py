@@ -105,18 +105,21 @@ class JobMethods(ABC):
 
         return await to_thread(self.jobs, state=state, session=session, owner=owner, limit=limit)
 
-    def approvals(self) -> "list[KeptQuestion]":
-        """Return the questions of this user's jobs that wait for an answer, the oldest first."""
+    def approvals(self, *, owner: str | None = None) -> "list[KeptQuestion]":
+        """Return the questions of this user's jobs that wait for an answer, the oldest first.
+
+        With an `owner`, only those of its jobs.
+        """
         from skillpouch.jobs.job_runner import user_jobs
         from skillpouch.jobs.questions import open_questions
 
-        return open_questions(user_jobs())
+        return open_questions(user_jobs(), owner)
 
-    async def aapprovals(self) -> "list[KeptQuestion]":
+    async def aapprovals(self, *, owner: str | None = None) -> "list[KeptQuestion]":
         """Do what `approvals` does, without blocking the event loop."""
         from asyncio import to_thread
 
-        return await to_thread(self.approvals)
+        return await to_thread(self.approvals, owner=owner)
 
     def answer(self, question_id: str, answer: "bool | Answer", *, by: str = "") -> "KeptQuestion":
         """Answer a question, and let its job go on; the first answer counts.

@@ -318,13 +318,14 @@ def answer_question(store: JobStore, question_id: str, answer: Answer, *, by: st
     return store.questions.answer(kept.id, answer, by=by)
 
 
-def open_questions(store: JobStore) -> list[KeptQuestion]:
+def open_questions(store: JobStore, owner: str | None = None) -> list[KeptQuestion]:
     """Return the questions that somebody can still answer, the oldest first."""
     if not store.exists:
         return []
     store.settle_dead()
     store.questions.expire()
-    return store.questions.pending()
+    pending = store.questions.pending()
+    return [kept for kept in pending if owner is None or store.get(kept.job).owner == owner]
 
 
 def this_user() -> str:

@@ -128,3 +128,23 @@ async def test_a_folder_of_the_server_is_not_named(new_server: NewServer, tmp_pa
 
     assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
     assert "elsewhere" not in str(caught.value.details())
+
+
+async def test_all_that_waits_in_a_session_is_settled_at_once(new_server: NewServer) -> None:
+    server = new_server()
+    async with connected(server) as stub:
+        session = (await stub.CreateSession(pb.CreateSessionRequest())).session_id
+        folder = await server.sessions.workspace(session)
+        said: dict[str, Any] = {"session_id": session, "whole_session": True}
+        for number in ("90", "91"):
+            keep(folder, {number: "new"}, call_id=number, state="staged", session=session)
+        applied = (await stub.ApplyCall(pb.ApplyCallRequest(**said))).result
+        keep(folder, {"92": "new"}, call_id="92", state="staged", session=session)
+        discarded = (await stub.DiscardCall(pb.DiscardCallRequest(**said))).result
+        both = await refusal(stub.ApplyCall(pb.ApplyCallRequest(kept_id="90", **said)))
+        whose = await refusal(stub.DiscardCall(pb.DiscardCallRequest(whole_session=True)))
+        found = sorted(path.name for path in folder.iterdir())
+
+    assert (applied.outcome, applied.changes_total, discarded.outcome) == ("ok", 2, "ok")
+    assert found == ["90", "91"]
+    assert (both[1], whose[1]) == ("invalid_message", "invalid_message")

@@ -131,7 +131,7 @@ def certificates(tmp_path: Path) -> Path:
         folder, "req -x509 -newkey rsa:2048 -nodes -days 2 -keyout ca.key -out ca.pem -subj /CN=ca"
     )
     (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1\n")
-    for name in ("server", "client"):
+    for name in ("server", "client", "other"):
         new = f"req -newkey rsa:2048 -nodes -keyout {name}.key -out {name}.csr -subj /CN={name}"
         _openssl(folder, new)
         sign = f"x509 -req -in {name}.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2"
@@ -162,6 +162,33 @@ async def test_with_a_client_ca_only_its_certificates_are_let_in(
         codes = [await _code(address, credentials) for credentials in strangers]
 
     assert (result.outcome, codes) == ("ok", [grpc.StatusCode.UNAVAILABLE] * 2)
+
+
+@pytest.mark.promise("grpc-6")
+async def test_a_certificate_does_not_reach_the_sessions_of_another(
+    new_server: NewServer, certificates: Path
+) -> None:
+    settings = GrpcSettings(
+        tls_cert=certificates / "server.pem",
+        tls_key=certificates / "server.key",
+        tls_client_ca=certificates / "ca.pem",
+    )
+
+    def files(name: str) -> grpc.ChannelCredentials:
+        parts = ("ca.pem", f"{name}.key", f"{name}.pem")
+        return grpc.ssl_channel_credentials(*((certificates / part).read_bytes() for part in parts))
+
+    async with (
+        listening(new_server(), settings) as address,
+        grpc.aio.secure_channel(address, files("client")) as one,
+        grpc.aio.secure_channel(address, files("other")) as two,
+    ):
+        made = await SkillpouchStub(one).CreateSession(pb.CreateSessionRequest())
+        request = pb.ListToolsRequest(session_id=made.session_id)
+        own = await SkillpouchStub(one).ListTools(request)
+        others = await refusal(SkillpouchStub(two).ListTools(request))
+
+    assert (len(own.tools), others) == (5, (grpc.StatusCode.NOT_FOUND, "unknown_session"))
 
 
 async def _code(address: str, credentials: grpc.ChannelCredentials | None) -> grpc.StatusCode:

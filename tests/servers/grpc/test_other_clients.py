@@ -78,7 +78,7 @@ async def test_a_client_that_asks_the_server_for_its_methods_can_call_them(
         "grpc.health.v1.Health",
         "grpc.reflection.v1alpha.ServerReflection",
     }
-    assert len(described.methods) == 16
+    assert len(described.methods) == 23
     assert made == {"session_id": "found"}
     assert json.loads(answer["result"]["structured_json"]) == {"said": "generic"}
 

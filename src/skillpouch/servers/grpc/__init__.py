@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skillpouch.servers.grpc.server import GrpcServer
-    from skillpouch.servers.grpc.service import GrpcLimits, GrpcSettings
+    from skillpouch.servers.grpc.settings import GrpcLimits, GrpcSettings
 
 __all__ = ["GrpcLimits", "GrpcServer", "GrpcSettings"]
 
-_HOMES = {"GrpcLimits": "service", "GrpcServer": "server", "GrpcSettings": "service"}
+_HOMES = {"GrpcLimits": "settings", "GrpcServer": "server", "GrpcSettings": "settings"}
 
 
 def __getattr__(name: str) -> Any:

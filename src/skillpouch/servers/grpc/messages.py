@@ -3,15 +3,17 @@
 import json
 import math
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast, get_args
 
 from skillpouch.builtins.kept_calls import KeptChanges
 from skillpouch.discovery.text_skills.folders import path_in_text
+from skillpouch.jobs.job import Job, KeptQuestion
 from skillpouch.limits import Writes
 from skillpouch.policy.limit_rules import Deadline
 from skillpouch.problems import Problem
-from skillpouch.results import FileChange, ToolResult
+from skillpouch.results import FileChange, Progress, ToolResult
 from skillpouch.servers.grpc.statuses import MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.shell.responses import ScriptCall, ToolResponse
@@ -148,6 +150,55 @@ def _change_message(change: FileChange) -> pb.FileChange:
         mode_before=change.mode_before,
         executable=change.executable,
     )
+
+
+def progress_message(progress: Progress) -> pb.Progress:
+    """Return what a tool reports as clients see it."""
+    return pb.Progress(done=progress.done, total=progress.total, message=text_of(progress.message))
+
+
+def job_message(job: Job, asked: KeptQuestion | None) -> pb.Job:
+    """Return a job as clients see it, with what it waits for."""
+    progress = job.progress
+    return pb.Job(
+        job_id=job.id,
+        tool=text_of(job.tool),
+        session_id=job.session,
+        state=job.state,
+        created_ns=_nanoseconds(job.created_at),
+        started_ns=_nanoseconds(job.started_at),
+        ended_ns=_nanoseconds(job.ended_at),
+        progress=None if progress is None else progress_message(progress),
+        approval=None if asked is None else approval_message(asked),
+        ends_with_server=job.runs_here,
+    )
+
+
+def approval_message(kept: KeptQuestion) -> pb.Approval:
+    """Return what somebody is asked as clients see it."""
+    asked = kept.question
+    return pb.Approval(
+        approval_id=kept.id,
+        job_id=kept.job,
+        tool=text_of(asked.tool),
+        skill=text_of(asked.skill),
+        session_id=asked.session,
+        runs=text_of(asked.runs),
+        arguments_json=_json(dict(asked.arguments)),
+        needs=[text_of(f"{need.kind} {need.value}".strip()) for need in asked.needs],
+        reasons=map(text_of, asked.reasons),
+        digest=asked.digest,
+        asked_ns=_nanoseconds(kept.asked_at),
+        until_ns=_nanoseconds(kept.until),
+        state=kept.state,
+        answered_by=text_of(kept.answered_by),
+        changes=map(_change_message, asked.changes[:_MOST_LISTED]),
+        diff=text_of(asked.diff),
+    )
+
+
+def _nanoseconds(moment: datetime | None) -> int:
+    return 0 if moment is None else int(moment.timestamp() * 1e9)
 
 
 def script_message(response: ToolResponse) -> pb.RunScriptResponse:

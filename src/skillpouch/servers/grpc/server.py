@@ -5,6 +5,7 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,18 @@ from skillpouch.manager import SkillManager
 from skillpouch.servers.addresses import Address, require_safe
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.faults import AddressError, CertificateError
-from skillpouch.servers.grpc.service import Context, GrpcLimits, GrpcSettings, Places, Service
+from skillpouch.servers.grpc.jobs import JobService
+from skillpouch.servers.grpc.service import Places, Service
+from skillpouch.servers.grpc.settings import (
+    Context,
+    GrpcLimits,
+    GrpcSettings,
+    authorization_of,
+    owner_here,
+    owner_of,
+)
 from skillpouch.servers.grpc.statuses import MessageError, TokenNeededError, abort
-from skillpouch.servers.grpc.v1.skillpouch_pb2 import DESCRIPTOR
+from skillpouch.servers.grpc.v1.skillpouch_pb2 import DESCRIPTOR, CreateSessionRequest
 from skillpouch.servers.lifecycle import Stop, drained
 from skillpouch.servers.metrics import Metrics, metrics_page
 from skillpouch.servers.tokens import Tokens
@@ -86,12 +96,7 @@ class TokenGate(grpc.aio.ServerInterceptor):
         """Return the handler of a request, or one that refuses it."""
         if handler_call_details.method.startswith(_OPEN):
             return await continuation(handler_call_details)
-        said = [
-            value if isinstance(value, str) else value.decode("latin-1")
-            for key, value in handler_call_details.invocation_metadata or ()
-            if key == "authorization"
-        ]
-        if len(said) == 1 and self._tokens.accepts(said[0]):
+        if self._tokens.accepts(authorization_of(handler_call_details.invocation_metadata)):
             return await continuation(handler_call_details)
         return grpc.unary_unary_rpc_method_handler(_refuse)
 
@@ -101,13 +106,17 @@ async def _refuse(_request: Any, context: "grpc.aio.ServicerContext[Any, Any]") 
 
 
 Method = Callable[[Any, Context], Awaitable[Any]]
+Admit = Callable[[Any, Context], Awaitable[None]]
 
 _DESCRIBED = DESCRIPTOR.services_by_name["Skillpouch"]
 SERVICE = _DESCRIBED.full_name
 
 
-def handlers_of(service: Service) -> Any:
-    """Return what a gRPC server is given to serve `skillpouch.v1.Skillpouch`."""
+def handlers_of(service: Service, jobs: JobService, admit: Admit) -> Any:
+    """Return what a gRPC server is given to serve `skillpouch.v1.Skillpouch`.
+
+    `admit` is asked about each request first.
+    """
     methods: dict[str, Method] = {
         "CreateSession": service.create_session,
         "DestroySession": service.destroy_session,
@@ -119,6 +128,13 @@ def handlers_of(service: Service) -> Any:
         "ExecuteTool": service.execute_tool,
         "StreamTool": service.stream_tool,
         "RunScript": service.run_script,
+        "StartTool": jobs.start_tool,
+        "ListJobs": jobs.list_jobs,
+        "GetJob": jobs.get_job,
+        "WaitJob": jobs.wait_job,
+        "CancelJob": jobs.cancel_job,
+        "ListApprovals": jobs.list_approvals,
+        "Answer": jobs.answer,
         "Cancel": service.cancel,
         "ListChanges": service.list_changes,
         "DiffCall": service.diff_call,
@@ -126,26 +142,30 @@ def handlers_of(service: Service) -> Any:
         "DiscardCall": service.discard_call,
         "UndoCalls": service.undo_calls,
     }
-    handlers = {name: _handler(name, method) for name, method in methods.items()}
+    handlers = {name: _handler(name, method, admit) for name, method in methods.items()}
     return grpc.method_handlers_generic_handler(SERVICE, handlers)
 
 
-def _handler(name: str, method: Method) -> Any:
+def _handler(name: str, method: Method, admit: Admit) -> Any:
     described = _DESCRIBED.methods_by_name[name]
     make = grpc.unary_unary_rpc_method_handler
     if described.server_streaming:
         make = grpc.unary_stream_rpc_method_handler
     # Requests stay bytes: of those that are no message gRPC would print a trace and send a name.
     return make(
-        _answering(method, GetMessageClass(described.input_type)),
+        _answering(method, admit, GetMessageClass(described.input_type)),
         response_serializer=GetMessageClass(described.output_type).SerializeToString,
     )
 
 
-def _answering(method: Method, kind: type[Message]) -> Callable[[bytes, Context], Awaitable[Any]]:
+def _answering(
+    method: Method, admit: Admit, kind: type[Message]
+) -> Callable[[bytes, Context], Awaitable[Any]]:
     async def answer(data: bytes, context: Context) -> Any:
         try:
-            return await method(_read(kind, data), context)
+            request = _read(kind, data)
+            await admit(request, context)
+            return await method(request, context)
         except SkillpouchError as error:
             await abort(context, error)
         except Exception as error:  # noqa: BLE001 - the outermost line: nothing of it may leave
@@ -197,6 +217,7 @@ class GrpcServer:
             self.metrics,
             self._limits.most_unread_bytes,
         )
+        self._jobs = JobService(manager, self.sessions)
         self._health = health.aio.HealthServicer()
 
     async def serve(
@@ -237,11 +258,21 @@ class GrpcServer:
             options=_options(self._limits),
             maximum_concurrent_rpcs=self._limits.most_requests,
         )
-        server.add_generic_rpc_handlers((handlers_of(self._service),))
+        self._jobs.answers = settings.approvals == "client"
+        handlers = handlers_of(self._service, self._jobs, partial(self._admit, settings))
+        server.add_generic_rpc_handlers((handlers,))
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         names = (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(names, server)
         return server
+
+    async def _admit(self, settings: GrpcSettings, request: Any, context: Context) -> None:
+        """Note who makes a request; raise UnknownSessionError if it names another's session."""
+        owner = owner_of(context, settings)
+        owner_here.set(owner)
+        session: str = getattr(request, "session_id", "")
+        if session and not isinstance(request, CreateSessionRequest):
+            await self.sessions.check_owner(session, owner)
 
     @asynccontextmanager
     async def _started(self, server: grpc.aio.Server) -> AsyncIterator[None]:

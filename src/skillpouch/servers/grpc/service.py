@@ -5,23 +5,19 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-
-import grpc
 
 from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
 from skillpouch.problems import Problem
 from skillpouch.results import Progress
-from skillpouch.servers.addresses import Address
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.faults import fault_of
 from skillpouch.servers.grpc.messages import (
     arguments_of,
     kept_message,
     problem_message,
+    progress_message,
     result_message,
     script_message,
     text_of,
@@ -29,6 +25,7 @@ from skillpouch.servers.grpc.messages import (
     tool_message,
     writes_of,
 )
+from skillpouch.servers.grpc.settings import Context, GrpcLimits, owner_here
 from skillpouch.servers.grpc.statuses import CallCancelledError, CallIdInUseError, MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.servers.grpc.v1.skillpouch_pb2 import OutputChunk
@@ -105,44 +102,6 @@ class Output:
         self._dropped = 0
 
 
-_MIB = 1024 * 1024
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrpcLimits:
-    """Bounds of one server. A call more than `most_running` waits, if there is room to.
-
-    Those of a session hold besides, so that one cannot take the place of all. `most_unread_bytes`
-    is how much output is kept for a client that reads too slowly; `drain_seconds` how long calls
-    that run may take to finish when the server stops.
-    """
-
-    most_running: int = 64
-    most_waiting: int = 1_024
-    most_running_per_session: int = 32
-    most_waiting_per_session: int = 256
-    most_requests: int = 4_096  # with those that call no tool
-    most_message_bytes: int = 16 * _MIB
-    most_unread_bytes: int = 4 * _MIB
-    drain_seconds: float = 30.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GrpcSettings:
-    """Where to listen, and whom to let in.
-
-    Anywhere but on loopback needs `token_file` or `tls_client_ca`. `metrics` is where counts for
-    Prometheus and whether the server is ready can be read over HTTP.
-    """
-
-    address: Address = field(default_factory=lambda: Address(host="127.0.0.1", port=50_051))
-    token_file: Path | None = None
-    tls_cert: Path | None = None
-    tls_key: Path | None = None
-    tls_client_ca: Path | None = None
-    metrics: Address | None = None
-
-
 class Places:
     """Admits calls. A session that has none running or waiting is forgotten."""
 
@@ -176,10 +135,10 @@ Value = TypeVar("Value")
 
 
 class RunningCalls:
-    """Runs calls. Belongs to the event loop of its server."""
+    """Runs calls. Belongs to the event loop of its server. A client can name its own only."""
 
     def __init__(self) -> None:
-        self._named: dict[tuple[str, str], asyncio.Task[Any]] = {}
+        self._named: dict[tuple[str, str, str], asyncio.Task[Any]] = {}
         self._all: set[asyncio.Task[Any]] = set()
 
     async def run(self, session: str, call_id: str, coroutine: Coroutine[Any, Any, Value]) -> Value:
@@ -189,23 +148,24 @@ class RunningCalls:
             CallIdInUseError: one of that name runs in the session.
             CallCancelledError: `cancel` was asked for it.
         """
-        if (session, call_id) in self._named:
+        key = owner_here.get(), session, call_id
+        if key in self._named:
             coroutine.close()
             raise CallIdInUseError(call_id)
         task = asyncio.ensure_future(coroutine)
         self._all.add(task)
         if call_id:
-            self._named[session, call_id] = task
+            self._named[key] = task
         try:
             return await _ended(task)
         finally:
             self._all.discard(task)
             if call_id:
-                del self._named[session, call_id]
+                del self._named[key]
 
     async def cancel(self, session: str, call_id: str) -> bool:
         """End a call, and return when it has ended; False when there is none of that name."""
-        task = self._named.get((session, call_id))
+        task = self._named.get((owner_here.get(), session, call_id))
         if task is None:
             return False
         task.cancel()
@@ -260,7 +220,6 @@ async def run_script(
         await asyncio.to_thread(tool.close)
 
 
-Context = grpc.aio.ServicerContext[Any, Any]
 CallRequest = pb.ExecuteToolRequest | pb.StreamToolRequest
 
 _USUAL_PAGE, _LARGEST_PAGE = 100, 1_000
@@ -287,8 +246,9 @@ class Service:
     async def create_session(
         self, request: pb.CreateSessionRequest, _context: Context
     ) -> pb.CreateSessionResponse:
-        environment = dict(request.environment)
-        made = await self._sessions.create_session(request.session_id, environment=environment)
+        made = await self._sessions.create_session(
+            request.session_id, environment=dict(request.environment), owner=owner_here.get()
+        )
         return pb.CreateSessionResponse(session_id=made)
 
     async def destroy_session(
@@ -407,18 +367,19 @@ class Service:
     async def apply_call(
         self, request: pb.ApplyCallRequest, _context: Context
     ) -> pb.ApplyCallResponse:
-        call, session = _named(request), request.session_id
+        call, session = _named_or_all(request), request.session_id
+        paths, earlier = request.paths, request.earlier
         async with self._places.taken(session):
             if session:
-                result = await self._sessions.apply(session, call, request.paths)
+                result = await self._sessions.apply(session, call, paths, earlier=earlier)
             else:
-                result = await self._manager.aapply(call, request.paths)
+                result = await self._manager.aapply(call, paths, earlier=earlier)
         return pb.ApplyCallResponse(result=result_message(result))
 
     async def discard_call(
         self, request: pb.DiscardCallRequest, _context: Context
     ) -> pb.DiscardCallResponse:
-        call, session = _named(request), request.session_id
+        call, session = _named_or_all(request), request.session_id
         if session:
             result = await self._sessions.discard(session, call)
         else:
@@ -488,10 +449,19 @@ def _named(request: pb.DiffCallRequest | pb.ApplyCallRequest | pb.DiscardCallReq
     return request.kept_id
 
 
+def _named_or_all(request: pb.ApplyCallRequest | pb.DiscardCallRequest) -> str | None:
+    if not request.whole_session:
+        return _named(request)
+    if request.kept_id:
+        raise MessageError("kept_id", "it cannot be given with whole_session")
+    if not request.session_id:
+        raise MessageError("session_id", "which session?")
+    return None
+
+
 async def _write(output: Output, context: Context) -> None:
     while (news := await output.next()) is not None:
         if isinstance(news, Progress):
-            step = pb.Progress(done=news.done, total=news.total, message=news.message)
-            await context.write(pb.StreamToolResponse(progress=step))
+            await context.write(pb.StreamToolResponse(progress=progress_message(news)))
         else:
             await context.write(pb.StreamToolResponse(output=news))

@@ -1,6 +1,7 @@
 """The gRPC status and details for each error."""
 
 import logging
+import math
 from typing import Any, NoReturn
 
 import grpc
@@ -12,6 +13,7 @@ from google.rpc.status_pb2 import Status
 
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
 from skillpouch.servers.faults import Fault, fault_of, shorten_error
+from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 
 
 class MessageError(SkillpouchError):
@@ -49,6 +51,19 @@ class TokenNeededError(SkillpouchError):
     def __init__(self) -> None:
         super().__init__(
             "a token is needed", hint="send it in the metadata: authorization: Bearer TOKEN"
+        )
+
+
+class AnswersRefusedError(SkillpouchError):
+    """The owner of the server answers what jobs ask, and its clients do not."""
+
+    code = "answers_refused"
+
+    def __init__(self, approval_id: str) -> None:
+        super().__init__(
+            "this server does not let its clients approve calls",
+            hint=f"its owner answers with `skillpouch approve {approval_id}`, or serves with "
+            "`--approvals client`",
         )
 
 
@@ -96,8 +111,16 @@ def status_of(error: Exception) -> tuple[grpc.StatusCode, str, list[Message]]:
     if violations := _violations(error):
         details.append(BadRequest(field_violations=violations))
     if fault in ("busy", "stopping"):
-        details.append(RetryInfo(retry_delay=Duration(seconds=_RETRY_SECONDS)))
+        after = math.ceil(getattr(error, "retry_after", _RETRY_SECONDS))
+        details.append(RetryInfo(retry_delay=Duration(seconds=after)))
     return _CODES[fault], _cut(shorten_error(str(error), error), _LONGEST_MESSAGE), details
+
+
+def error_message(error: SkillpouchError) -> pb.JobError:
+    """Return why a job has no result."""
+    _, message, (info, *_) = status_of(error)
+    assert isinstance(info, ErrorInfo)
+    return pb.JobError(code=info.reason, message=message, hint=info.metadata.get("hint", ""))
 
 
 def _violations(error: SkillpouchError) -> list[BadRequest.FieldViolation]:

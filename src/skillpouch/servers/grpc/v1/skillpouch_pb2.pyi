@@ -472,14 +472,18 @@ class DiffCallResponse(_message.Message):
     def __init__(self, diff: _Optional[str] = ...) -> None: ...
 
 class ApplyCallRequest(_message.Message):
-    __slots__ = ("session_id", "kept_id", "paths")
+    __slots__ = ("session_id", "kept_id", "paths", "earlier", "whole_session")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     KEPT_ID_FIELD_NUMBER: _ClassVar[int]
     PATHS_FIELD_NUMBER: _ClassVar[int]
+    EARLIER_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_SESSION_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     kept_id: str
     paths: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, session_id: _Optional[str] = ..., kept_id: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ...) -> None: ...
+    earlier: bool
+    whole_session: bool
+    def __init__(self, session_id: _Optional[str] = ..., kept_id: _Optional[str] = ..., paths: _Optional[_Iterable[str]] = ..., earlier: bool = ..., whole_session: bool = ...) -> None: ...
 
 class ApplyCallResponse(_message.Message):
     __slots__ = ("result",)
@@ -488,12 +492,14 @@ class ApplyCallResponse(_message.Message):
     def __init__(self, result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
 
 class DiscardCallRequest(_message.Message):
-    __slots__ = ("session_id", "kept_id")
+    __slots__ = ("session_id", "kept_id", "whole_session")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     KEPT_ID_FIELD_NUMBER: _ClassVar[int]
+    WHOLE_SESSION_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     kept_id: str
-    def __init__(self, session_id: _Optional[str] = ..., kept_id: _Optional[str] = ...) -> None: ...
+    whole_session: bool
+    def __init__(self, session_id: _Optional[str] = ..., kept_id: _Optional[str] = ..., whole_session: bool = ...) -> None: ...
 
 class DiscardCallResponse(_message.Message):
     __slots__ = ("result",)
@@ -520,3 +526,203 @@ class UndoCallsResponse(_message.Message):
     RESULT_FIELD_NUMBER: _ClassVar[int]
     result: ToolResult
     def __init__(self, result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+
+class StartToolRequest(_message.Message):
+    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "retries", "writes")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    ARGS_JSON_FIELD_NUMBER: _ClassVar[int]
+    STDIN_FIELD_NUMBER: _ClassVar[int]
+    TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
+    RETRIES_FIELD_NUMBER: _ClassVar[int]
+    WRITES_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    tool: str
+    args_json: str
+    stdin: bytes
+    timeout_seconds: float
+    retries: int
+    writes: str
+    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., retries: _Optional[int] = ..., writes: _Optional[str] = ...) -> None: ...
+
+class StartToolResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("job_id", "tool", "session_id", "state", "created_ns", "started_ns", "ended_ns", "progress", "approval", "ends_with_server")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    CREATED_NS_FIELD_NUMBER: _ClassVar[int]
+    STARTED_NS_FIELD_NUMBER: _ClassVar[int]
+    ENDED_NS_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    ENDS_WITH_SERVER_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    tool: str
+    session_id: str
+    state: str
+    created_ns: int
+    started_ns: int
+    ended_ns: int
+    progress: Progress
+    approval: Approval
+    ends_with_server: bool
+    def __init__(self, job_id: _Optional[str] = ..., tool: _Optional[str] = ..., session_id: _Optional[str] = ..., state: _Optional[str] = ..., created_ns: _Optional[int] = ..., started_ns: _Optional[int] = ..., ended_ns: _Optional[int] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., approval: _Optional[_Union[Approval, _Mapping]] = ..., ends_with_server: bool = ...) -> None: ...
+
+class ListJobsRequest(_message.Message):
+    __slots__ = ("session_id", "states", "limit")
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    STATES_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    states: _containers.RepeatedScalarFieldContainer[str]
+    limit: int
+    def __init__(self, session_id: _Optional[str] = ..., states: _Optional[_Iterable[str]] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ListJobsResponse(_message.Message):
+    __slots__ = ("jobs",)
+    JOBS_FIELD_NUMBER: _ClassVar[int]
+    jobs: _containers.RepeatedCompositeFieldContainer[Job]
+    def __init__(self, jobs: _Optional[_Iterable[_Union[Job, _Mapping]]] = ...) -> None: ...
+
+class GetJobRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class GetJobResponse(_message.Message):
+    __slots__ = ("job", "result", "error")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    result: ToolResult
+    error: JobError
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ..., error: _Optional[_Union[JobError, _Mapping]] = ...) -> None: ...
+
+class JobError(_message.Message):
+    __slots__ = ("code", "message", "hint")
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_FIELD_NUMBER: _ClassVar[int]
+    HINT_FIELD_NUMBER: _ClassVar[int]
+    code: str
+    message: str
+    hint: str
+    def __init__(self, code: _Optional[str] = ..., message: _Optional[str] = ..., hint: _Optional[str] = ...) -> None: ...
+
+class WaitJobRequest(_message.Message):
+    __slots__ = ("job_id", "offset", "seconds")
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    SECONDS_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    offset: int
+    seconds: float
+    def __init__(self, job_id: _Optional[str] = ..., offset: _Optional[int] = ..., seconds: _Optional[float] = ...) -> None: ...
+
+class WaitJobResponse(_message.Message):
+    __slots__ = ("job", "output", "progress", "result")
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    OUTPUT_FIELD_NUMBER: _ClassVar[int]
+    PROGRESS_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    output: JobOutput
+    progress: Progress
+    result: ToolResult
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ..., output: _Optional[_Union[JobOutput, _Mapping]] = ..., progress: _Optional[_Union[Progress, _Mapping]] = ..., result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
+
+class JobOutput(_message.Message):
+    __slots__ = ("data", "next_offset", "left_out")
+    DATA_FIELD_NUMBER: _ClassVar[int]
+    NEXT_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    LEFT_OUT_FIELD_NUMBER: _ClassVar[int]
+    data: bytes
+    next_offset: int
+    left_out: int
+    def __init__(self, data: _Optional[bytes] = ..., next_offset: _Optional[int] = ..., left_out: _Optional[int] = ...) -> None: ...
+
+class CancelJobRequest(_message.Message):
+    __slots__ = ("job_id",)
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    job_id: str
+    def __init__(self, job_id: _Optional[str] = ...) -> None: ...
+
+class CancelJobResponse(_message.Message):
+    __slots__ = ("job",)
+    JOB_FIELD_NUMBER: _ClassVar[int]
+    job: Job
+    def __init__(self, job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+
+class ListApprovalsRequest(_message.Message):
+    __slots__ = ("session_id",)
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    session_id: str
+    def __init__(self, session_id: _Optional[str] = ...) -> None: ...
+
+class ListApprovalsResponse(_message.Message):
+    __slots__ = ("approvals",)
+    APPROVALS_FIELD_NUMBER: _ClassVar[int]
+    approvals: _containers.RepeatedCompositeFieldContainer[Approval]
+    def __init__(self, approvals: _Optional[_Iterable[_Union[Approval, _Mapping]]] = ...) -> None: ...
+
+class Approval(_message.Message):
+    __slots__ = ("approval_id", "job_id", "tool", "skill", "session_id", "runs", "arguments_json", "needs", "reasons", "digest", "asked_ns", "until_ns", "state", "answered_by", "changes", "diff")
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    JOB_ID_FIELD_NUMBER: _ClassVar[int]
+    TOOL_FIELD_NUMBER: _ClassVar[int]
+    SKILL_FIELD_NUMBER: _ClassVar[int]
+    SESSION_ID_FIELD_NUMBER: _ClassVar[int]
+    RUNS_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_JSON_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_FIELD_NUMBER: _ClassVar[int]
+    REASONS_FIELD_NUMBER: _ClassVar[int]
+    DIGEST_FIELD_NUMBER: _ClassVar[int]
+    ASKED_NS_FIELD_NUMBER: _ClassVar[int]
+    UNTIL_NS_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    ANSWERED_BY_FIELD_NUMBER: _ClassVar[int]
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    DIFF_FIELD_NUMBER: _ClassVar[int]
+    approval_id: str
+    job_id: str
+    tool: str
+    skill: str
+    session_id: str
+    runs: str
+    arguments_json: str
+    needs: _containers.RepeatedScalarFieldContainer[str]
+    reasons: _containers.RepeatedScalarFieldContainer[str]
+    digest: str
+    asked_ns: int
+    until_ns: int
+    state: str
+    answered_by: str
+    changes: _containers.RepeatedCompositeFieldContainer[FileChange]
+    diff: str
+    def __init__(self, approval_id: _Optional[str] = ..., job_id: _Optional[str] = ..., tool: _Optional[str] = ..., skill: _Optional[str] = ..., session_id: _Optional[str] = ..., runs: _Optional[str] = ..., arguments_json: _Optional[str] = ..., needs: _Optional[_Iterable[str]] = ..., reasons: _Optional[_Iterable[str]] = ..., digest: _Optional[str] = ..., asked_ns: _Optional[int] = ..., until_ns: _Optional[int] = ..., state: _Optional[str] = ..., answered_by: _Optional[str] = ..., changes: _Optional[_Iterable[_Union[FileChange, _Mapping]]] = ..., diff: _Optional[str] = ...) -> None: ...
+
+class AnswerRequest(_message.Message):
+    __slots__ = ("approval_id", "approve", "remember", "reason")
+    APPROVAL_ID_FIELD_NUMBER: _ClassVar[int]
+    APPROVE_FIELD_NUMBER: _ClassVar[int]
+    REMEMBER_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    approval_id: str
+    approve: bool
+    remember: str
+    reason: str
+    def __init__(self, approval_id: _Optional[str] = ..., approve: bool = ..., remember: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class AnswerResponse(_message.Message):
+    __slots__ = ("approval",)
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    approval: Approval
+    def __init__(self, approval: _Optional[_Union[Approval, _Mapping]] = ...) -> None: ...

@@ -86,6 +86,41 @@ class SkillpouchStub(object):
                 request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.RunScriptRequest.SerializeToString,
                 response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.RunScriptResponse.FromString,
                 _registered_method=True)
+        self.StartTool = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/StartTool',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.StartToolRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.StartToolResponse.FromString,
+                _registered_method=True)
+        self.ListJobs = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/ListJobs',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListJobsRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListJobsResponse.FromString,
+                _registered_method=True)
+        self.GetJob = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/GetJob',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.GetJobRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.GetJobResponse.FromString,
+                _registered_method=True)
+        self.WaitJob = channel.unary_stream(
+                '/skillpouch.v1.Skillpouch/WaitJob',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.WaitJobRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.WaitJobResponse.FromString,
+                _registered_method=True)
+        self.CancelJob = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/CancelJob',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelJobRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelJobResponse.FromString,
+                _registered_method=True)
+        self.ListApprovals = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/ListApprovals',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListApprovalsRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListApprovalsResponse.FromString,
+                _registered_method=True)
+        self.Answer = channel.unary_unary(
+                '/skillpouch.v1.Skillpouch/Answer',
+                request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.AnswerRequest.SerializeToString,
+                response_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.AnswerResponse.FromString,
+                _registered_method=True)
         self.Cancel = channel.unary_unary(
                 '/skillpouch.v1.Skillpouch/Cancel',
                 request_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelRequest.SerializeToString,
@@ -189,6 +224,56 @@ class SkillpouchServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def StartTool(self, request, context):
+        """Starts a call and answers at once: the job goes on when the client or the server ends.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListJobs(self, request, context):
+        """The jobs that were started with the same token, the newest first.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetJob(self, request, context):
+        """How a job stands and, once it has ended, its result.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def WaitJob(self, request, context):
+        """What a job prints and reports, and its states; last, once it has ended, its result, or what
+        ExecuteTool would have failed with. A client that goes away does not end the job.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def CancelJob(self, request, context):
+        """Ends a job, with everything that it started, and answers when it has ended.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListApprovals(self, request, context):
+        """What jobs that were started with the same token wait to be allowed.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def Answer(self, request, context):
+        """Allows or denies it, if the server lets its clients do so. The first answer counts.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Cancel(self, request, context):
         """Ends a call by the name that its caller gave it, and answers when it has ended.
         """
@@ -283,6 +368,41 @@ def add_SkillpouchServicer_to_server(servicer, server):
                     servicer.RunScript,
                     request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.RunScriptRequest.FromString,
                     response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.RunScriptResponse.SerializeToString,
+            ),
+            'StartTool': grpc.unary_unary_rpc_method_handler(
+                    servicer.StartTool,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.StartToolRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.StartToolResponse.SerializeToString,
+            ),
+            'ListJobs': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListJobs,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListJobsRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListJobsResponse.SerializeToString,
+            ),
+            'GetJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetJob,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.GetJobRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.GetJobResponse.SerializeToString,
+            ),
+            'WaitJob': grpc.unary_stream_rpc_method_handler(
+                    servicer.WaitJob,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.WaitJobRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.WaitJobResponse.SerializeToString,
+            ),
+            'CancelJob': grpc.unary_unary_rpc_method_handler(
+                    servicer.CancelJob,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelJobRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelJobResponse.SerializeToString,
+            ),
+            'ListApprovals': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListApprovals,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListApprovalsRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListApprovalsResponse.SerializeToString,
+            ),
+            'Answer': grpc.unary_unary_rpc_method_handler(
+                    servicer.Answer,
+                    request_deserializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.AnswerRequest.FromString,
+                    response_serializer=skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.AnswerResponse.SerializeToString,
             ),
             'Cancel': grpc.unary_unary_rpc_method_handler(
                     servicer.Cancel,
@@ -587,6 +707,195 @@ class Skillpouch(object):
             '/skillpouch.v1.Skillpouch/RunScript',
             skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.RunScriptRequest.SerializeToString,
             skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.RunScriptResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def StartTool(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/StartTool',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.StartToolRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.StartToolResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListJobs(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/ListJobs',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListJobsRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListJobsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/GetJob',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.GetJobRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.GetJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def WaitJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/WaitJob',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.WaitJobRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.WaitJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def CancelJob(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/CancelJob',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelJobRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.CancelJobResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListApprovals(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/ListApprovals',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListApprovalsRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.ListApprovalsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Answer(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/skillpouch.v1.Skillpouch/Answer',
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.AnswerRequest.SerializeToString,
+            skillpouch_dot_servers_dot_grpc_dot_v1_dot_skillpouch__pb2.AnswerResponse.FromString,
             options,
             channel_credentials,
             insecure,
