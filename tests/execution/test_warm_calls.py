@@ -455,18 +455,23 @@ async def test_what_is_killed_while_nothing_runs_costs_a_call_each_at_most(
 
 
 @pytest.mark.promise("warm-6")
-async def test_a_prefork_that_dies_takes_no_other_call_with_it(warm: Warm) -> None:
+async def test_a_prefork_that_dies_takes_no_other_call_with_it(skill: Skill, warm: Warm) -> None:
     started = [asyncio.Event(), asyncio.Event()]
-    script = "import time\nprint('go', flush=True)\ntime.sleep({})\n"
+    script = (
+        "import pathlib, time\nprint('go', flush=True)\n"
+        "while not pathlib.Path('end').exists():\n    time.sleep(0.01)\n"
+    )
     calls = [
-        warm(script.format(seconds), name=f"s{place}", on_output=lambda *_, e=event: e.set())
-        for place, (seconds, event) in enumerate(zip((2, 2), started, strict=True))
+        warm(script, name=f"s{place}", on_output=lambda *_, e=event: e.set())
+        for place, event in enumerate(started)
     ]
     tasks = [asyncio.ensure_future(call) for call in calls]
     for event in started:
         await event.wait()
 
     os.kill(prefork_servers()[0], signal.SIGKILL)
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    (skill.workspace / "end").touch()
     ended = await asyncio.gather(*tasks)
 
     assert sorted(each.code or each.outcome for each in ended) == ["ok", "zygote_lost"]
