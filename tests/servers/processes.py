@@ -15,11 +15,15 @@ def processes_with(words: bytes) -> list[int]:
 
 
 def lineage(pid: int) -> list[int]:
-    """Return the processes from this one, or the first of all, to another."""
+    """Return the processes from this one, or the first of all, to another.
+
+    Of one that has ended meanwhile, perhaps another test's, only those that are left.
+    """
     found = [pid]
-    while found[0] not in (0, 1, os.getpid()):
-        stat = Path(f"/proc/{found[0]}/stat").read_text()
-        found.insert(0, int(stat.rpartition(")")[2].split()[1]))
+    with suppress(FileNotFoundError, ProcessLookupError):
+        while found[0] not in (0, 1, os.getpid()):
+            stat = Path(f"/proc/{found[0]}/stat").read_text()
+            found.insert(0, int(stat.rpartition(")")[2].split()[1]))
     return found
 
 
