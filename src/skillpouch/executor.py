@@ -258,7 +258,8 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
         return await in_force.settled(result, call) if call.layers else result.wrote(call.writes)
 
     def _with_notes(self, result: ToolResult, call: ToolCall, permit: Permit) -> ToolResult:
-        if result.code in ("timeout", "timed_out"):  # a tool's own, a shell script's
+        # A tool's own, a shell script's. A server would not be reached in more time, either.
+        if result.code in ("timeout", "timed_out") and not result.left_running:
             seconds = result.timeout_seconds or call.limits.timeout_seconds
             most, roots = permit.access.seconds, self._controls.roots
             note = time_note(call, self._in_force.policy.limits, seconds, most, roots)

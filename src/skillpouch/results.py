@@ -132,7 +132,8 @@ class ToolResult:
     grant; with `refused_sockets` it tried to make a unix socket without one, with
     `refused_network` to look up a name. With `found_nobody` it connected to 127.0.0.1, which is
     its own, where nobody listened; with `left_in_home` it left hidden files in its HOME, which was
-    its own, too. `notes` are what Skillpouch added at the end of `content`, a line each. `http` is
+    its own, too. `left_running` is "server" or "processes" if it left those behind, which ended
+    with it. `notes` are what Skillpouch added at the end of `content`, a line each. `http` is
     set when a web service answered. If `files_complete` is false, the workspace has too many files
     to compare all of them: others may have changed, and one that is
     reported as modified may be new.
@@ -166,6 +167,7 @@ class ToolResult:
     refused_network: bool = False
     found_nobody: bool = False
     left_in_home: bool = False
+    left_running: Literal["", "processes", "server"] = ""
     notes: tuple[str, ...] = ()
     attachments: tuple[Attachment, ...] = ()
     timeout_seconds: float | None = None

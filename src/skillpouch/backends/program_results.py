@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from shutil import which
-from typing import Any
+from typing import Any, Literal
 
 from skillpouch.calls import ToolCall
 from skillpouch.environment import SYSTEM_PATH
@@ -100,8 +100,15 @@ def result_of(call: ToolCall, ended: Ended, *, before: Before | None) -> ToolRes
         refused_network=bool(ended.traces & wire.TRIED_NETWORK),
         found_nobody=bool(ended.traces & wire.FOUND_NOBODY),
         left_in_home=bool(ended.traces & wire.LEFT_HOME),
+        left_running=_left_running(ended),
         timeout_seconds=call.limits.timeout_seconds,
     )
+
+
+def _left_running(ended: Ended) -> Literal["", "processes", "server"]:
+    if ended.traces & wire.LEFT_SERVER:
+        return "server"
+    return "processes" if ended.traces & wire.LEFT_PROCESSES else ""
 
 
 def _protections(call: ToolCall, ended: Ended) -> Mapping[str, str]:
@@ -294,7 +301,7 @@ def may_lack(result: ToolResult, tool: Tool) -> bool:
     """Tell whether a program that ended well may have gone on without what it was refused."""
     if result.refused_hosts or result.refused_sockets or result.refused_network:
         return True
-    if result.found_nobody or result.left_in_home:
+    if result.found_nobody or result.left_in_home or result.left_running:
         return True
     if not result.protections:
         return False

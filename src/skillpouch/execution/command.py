@@ -127,7 +127,7 @@ class Ended:
     warm: bool = False
     cold_because: str = ""
     refused_hosts: tuple[str, ...] = ()
-    traces: int = 0  # TRIED_SOCKETS, TRIED_NETWORK, LEFT_HOME, FOUND_NOBODY of `wire`
+    traces: int = 0  # TRIED_SOCKETS, TRIED_NETWORK, LEFT_HOME … of `wire`
     laps: tuple[tuple[str, float], ...] = ()  # the steps of the duration, each with its seconds
 
 

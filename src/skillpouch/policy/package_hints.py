@@ -10,8 +10,9 @@ from pathlib import Path
 from skillpouch.calls import ToolCall
 from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
+from skillpouch.policy.file_hints import last_words
 from skillpouch.results import ToolResult
-from skillpouch.signatures.shebang import EXTENSIONS
+from skillpouch.signatures.shebang import EXTENSIONS, lacks_typescript
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.call_needs import skill_of
@@ -20,13 +21,13 @@ from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.package_names import installed_in
 from skillpouch.trust.requested_packages import (
+    fetched_by_code,
     folder_asks,
     package_needs,
     propose_packages,
     texts_of,
 )
 
-_LONGEST_SEARCHED = 20_000  # characters at the end of each stream
 _NO_MODULE = re.compile(
     r"No module named ['\"]?([\w.]+)|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
 )
@@ -50,7 +51,7 @@ def notes_on_packages(
     What it printed only tells that something is missing, and which of its optional imports that is.
     Its output is untrusted: a name that is only there may be one that an attacker registered.
     """
-    said = "\n".join(text[-_LONGEST_SEARCHED:] for text in (result.stdout, result.stderr))
+    said = last_words(result)
     missing, advice = _NO_MODULE.findall(said), _ADVICE.findall(said)
     if not missing and not advice:
         return []
@@ -193,3 +194,38 @@ def _fetched(command: str) -> Iterator[tuple[str, str]]:
         yield "", name
     for names in _INSTALLERS.findall(command):
         yield from (("", split_package(word.strip("'\""))[0]) for word in names.split())
+
+
+def note_on_installing(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
+    """Name what the code of a call installs or fetches by itself, if it does."""
+    installed, run = fetched_by_code(call.tool)
+    if not installed and not run:
+        return []
+    given = permit.access.packages
+    needs = [
+        Need(kind="packages", value=name)
+        for name in installed
+        if not any(covers_package(package, name) for package in given)
+    ]
+    ways = [needs] if needs else []
+    ways.append([Need(kind="host", value="HOST")])
+    commands = (trust_command(call.tool.skill, way, roots=roots) for way in ways)
+    asked = "the packages, or the host of their registry" if needs else "the host of its registry"
+    runs = ", ".join(f"`{words}`" for words in dict.fromkeys((*installed.values(), *run)))
+    said = f"note: its code runs {runs}, and it was not granted any network; the user can grant"
+    return [f"{said} {asked}: {' or '.join(f'`{command}`' for command in commands)}"]
+
+
+def note_on_typescript(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the package with which a Node that is too old runs a script in TypeScript."""
+    runs = call.tool.runs
+    is_script = isinstance(runs, Script) and runs.language == "typescript"
+    if not is_script or not lacks_typescript(result.stderr, "typescript"):
+        return []
+    if any(covers_package(package, "npm:tsx") for package in permit.access.packages):
+        return []
+    needs = [Need(kind="packages", value="npm:tsx")]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    return [f"note: the package tsx runs it on this Node; the user can grant it: `{command}`"]

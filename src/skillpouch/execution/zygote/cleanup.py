@@ -75,6 +75,9 @@ class _OwnFolder:
         return wire.LEFT_HOME if hidden else 0
 
 
+_LISTENS = b"0A"  # TCP_LISTEN of include/net/tcp_states.h
+
+
 class OwnLoopback:
     """The loopback interface of this sandbox, to be made before its first call.
 
@@ -83,25 +86,44 @@ class OwnLoopback:
     alive when all processes of its call are dead: in a message that nobody received, unix(7).
     """
 
-    def __init__(self) -> None:
+    def __init__(self, proxy_port: int) -> None:
         flags = os.O_RDONLY | os.O_CLOEXEC
+        self._proxy_port = proxy_port  # 0 without a proxy, which uses the loopback for every call
         self._counters = os.open("/proc/self/net/dev", flags)
         self._sockets = os.open("/proc/self/net/sockstat", flags)
         self._at_start = self._now()
 
     def is_as_it_was(self) -> bool:
-        return self._now() == self._at_start
+        return bool(self._proxy_port) or self._now() == self._at_start
 
     def traces(self) -> int:
-        """Tell whether connections failed and none was accepted, by the counters of TCP, from zero.
+        """Tell whether connections failed and none was accepted.
 
         Who waits for a server of its own finds nobody at first, and somebody then.
         """
+        failed, accepted = self._connections()
+        return wire.FOUND_NOBODY if failed and not accepted else 0
+
+    def has_server(self) -> bool:
+        """Tell whether a program of the call listens now, by the tables of proc_net(5)."""
+        for name in ("tcp", "tcp6"):
+            with open("/proc/self/net/" + name, "rb") as file:
+                found = [line.split() for line in file]
+            ports = [int(words[1][-4:], 16) for words in found if words[3] == _LISTENS]
+            if any(port != self._proxy_port for port in ports):
+                return True
+        return False
+
+    def has_idle_server(self) -> bool:
+        """Tell whether a program listens, and nothing has connected: it waits for others."""
+        return self.has_server() and not self._connections()[1]
+
+    def _connections(self) -> tuple[int, int]:
+        """Return how many connections failed, and were accepted, by the counters of TCP."""
         with open("/proc/self/net/snmp", "rb") as file:
             lines = [line.split() for line in file if line.startswith(b"Tcp:")]
         figures = dict(zip(*lines, strict=True))
-        failed, accepted = (int(figures[name]) for name in (b"AttemptFails", b"PassiveOpens"))
-        return wire.FOUND_NOBODY if failed and not accepted else 0
+        return int(figures[b"AttemptFails"]), int(figures[b"PassiveOpens"])
 
     def _now(self) -> tuple[bytes, bytes]:
         # The first line counts the sockets of this network, the others partly all of the machine.
@@ -119,6 +141,7 @@ class OwnFolders:
     def __init__(self, granted: list[str], loopback: OwnLoopback | None) -> None:
         folders = [path for path in namespaces.TEMPORARY if path not in granted]
         self._parts: list[_OwnFolder | OwnLoopback] = [_OwnFolder(path) for path in folders]
+        self._loopback = loopback
         if loopback is not None:
             self._parts.append(loopback)
 
@@ -128,18 +151,71 @@ class OwnFolders:
         except OSError:
             return False  # the call may have made it unreadable
 
+    def running(self, main: int) -> int:
+        """Tell what of a call runs on after its program, `main`, has ended."""
+        try:
+            if self._loopback is not None and self._loopback.has_server():
+                return wire.LEFT_SERVER
+            return wire.LEFT_PROCESSES if _has_detached(main) else 0
+        except (OSError, ValueError, LookupError):
+            return 0  # it cannot be known here
+
+    def serving(self) -> int:
+        """Tell whether a call that is about to be ended is a server that waits for others."""
+        try:
+            is_idle = self._loopback is not None and self._loopback.has_idle_server()
+        except (OSError, ValueError, LookupError):
+            return 0  # it cannot be known here
+        return wire.LEFT_SERVER if is_idle else 0
+
     def traces(self) -> int:
         """Return what a call left that its caller should know of, if it left anything."""
         found = 0
         for part in self._parts:
             try:
                 found |= 0 if part.is_as_it_was() else part.traces()
-            except (OSError, ValueError, KeyError):
+            except (OSError, ValueError, LookupError):
                 continue  # it made it unreadable
         return found
 
     def remove(self) -> None:
         """Nothing to do: the mounts go with the last process of their namespace."""
+
+
+_HANG_UP = 1  # the bit of SIGHUP in a set of signals, proc_pid_status(5)
+
+
+def _has_detached(main: int) -> bool:
+    """Tell whether a process was made to outlive its parent: by a session of its own, or nohup(1).
+
+    Others end with a pipe or with their parent, often a moment after it. `main` is the session of
+    the call, 0 if that is not known: then only leaders of sessions are found.
+    """
+    ignored = _hang_up_is_ignored(_status_of("self"))  # then everybody has inherited that
+    for name in os.listdir("/proc"):
+        status = _status_of(name) if name.isdigit() and name != "1" else {}
+        if not status or status[b"State"][:1] in (b"Z", b"X"):
+            continue
+        session = int(status[b"NSsid"].split()[0])
+        is_leader = session == int(name) and session != main
+        if is_leader or (main and session != main):
+            return True
+        if not ignored and _hang_up_is_ignored(status):
+            return True
+    return False
+
+
+def _hang_up_is_ignored(status: dict[bytes, bytes]) -> bool:
+    return bool(int(status[b"SigIgn"], 16) & _HANG_UP)
+
+
+def _status_of(process: str) -> dict[bytes, bytes]:
+    try:
+        with open("/proc/" + process + "/status", "rb") as file:
+            pairs = (line.partition(b":") for line in file)
+            return {name: value.strip() for name, _, value in pairs}
+    except OSError:
+        return {}  # it has just ended
 
 
 class SharedFolder:
@@ -159,6 +235,13 @@ class SharedFolder:
 
     def traces(self) -> int:
         """Nothing is known: it was emptied."""
+        return 0
+
+    def running(self, _main: int) -> int:
+        """Nothing is known: servers of the machine are in the same network."""
+        return 0
+
+    def serving(self) -> int:
         return 0
 
     def remove(self) -> None:

@@ -58,6 +58,7 @@ class WarmSandboxProcess:
         self._call = 1  # the number of the current or next call
         self._ready = False
         self._handed = HandedOver(-1)
+        self._served: int | None = None  # whether it was a server, if it was told to end
         self._alarm = alarm.child_alarm()
         self._poll = select.poll()
         for fd in (sock.fileno(), control.fileno(), self._alarm):
@@ -124,14 +125,18 @@ class WarmSandboxProcess:
 
     def _finish(self, numbers: list[int]) -> bool:
         """End what is left of the call and answer; return whether another call may follow."""
+        left = self._served
+        if left is None:
+            left = self._leftovers.running(0) if reap_ended() else 0
         clean = self._end_tree() and self._leftovers.clean()
         # A child that was ended by a signal may have been still waiting: no other child may take
         # its call before the host knows.
         clean = clean and numbers[0] >= 0 and not self._handed.tried
         now = time.monotonic_ns() // 1000  # measured here, because a busy host reads it later
-        traces = self._handed.tried | (0 if clean else self._leftovers.traces())
+        traces = self._handed.tried | left | (0 if clean else self._leftovers.traces())
         self._say(wire.ENDED, [self._call, *numbers, int(clean) | traces, now])
         self._call += 1
+        self._served = None
         return clean and self._ask_for_next()
 
     def _ask_for_next(self) -> bool:
@@ -160,6 +165,7 @@ class WarmSandboxProcess:
             return False
         if int(message.body) != self._call:
             return True  # the order came too late: that call has just ended
+        self._served = (self._served or 0) | self._leftovers.serving()
         if message.kind == wire.TERMINATE:
             # A stopped process handles SIGTERM only after SIGCONT, signal(7).
             reached = self._tree.signal(signals.TERMINATE)
@@ -182,7 +188,8 @@ class WarmSandboxProcess:
 
     def _give_up(self) -> bool:
         self._end_tree()
-        self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, self._handed.tried])
+        traces = self._handed.tried | (self._served or 0)
+        self._say(wire.ENDED, [self._call, -signals.KILL, 0, 0, 0, traces])
         return False
 
 
@@ -211,6 +218,7 @@ class SandboxProcess:
         self._poll.register(sock.fileno(), select.POLLIN)
         self._poll.register(self._alarm, select.POLLIN)
         self._handed = HandedOver(-1)
+        self._served: int | None = None  # whether it was a server, if it was told to end
 
     def answer(self, handed: HandedOver) -> None:
         """Answer the system calls that are handed over; report sockets without a grant."""
@@ -244,16 +252,25 @@ class SandboxProcess:
             for fd in message.fds:
                 os.close(fd)
         ended = self._attend(call, pid)
+        left = self._left_by(pid)
         self._tree.end()
         if ended is None:
             return False
         clean = self._is_as_new() and not self._handed.tried
         status, usage = ended
         microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
-        state = int(clean) | self._handed.tried | (0 if clean else self._leftovers.traces())
+        state = int(clean) | left | self._handed.tried
+        state |= 0 if clean else self._leftovers.traces()
         figures = (call, status, *microseconds, usage.ru_maxrss, state)
         self._answer(wire.ENDED + b" %d %d %d %d %d %d" % figures)
         return clean
+
+    def _left_by(self, pid: int) -> int:
+        """Tell what a program that has ended left running, or was before it was told to end."""
+        left, self._served = self._served, None
+        if left is not None:
+            return left
+        return self._leftovers.running(pid) if reap_ended() else 0
 
     def _is_as_new(self) -> bool:
         is_worn = time.process_time() >= self._worn_after
@@ -286,6 +303,7 @@ class SandboxProcess:
         if message is None:
             return False
         if int(message.body) == call:
+            self._served = (self._served or 0) | self._leftovers.serving()
             if message.kind == wire.KILL:
                 self._tree.signal(signals.KILL)
             elif message.kind == wire.TERMINATE:
@@ -398,17 +416,16 @@ def _close(fds: tuple[int, ...]) -> None:
 
 
 def _enter_network(config: Fields, limits: Fields) -> OwnLoopback | None:
-    """Enter a network of this sandbox's own; with hosts, the host listens there.
+    """Enter a network of this sandbox's own, and return its loopback.
 
-    Return its loopback, unless the proxy uses it for every call.
+    With hosts, the host listens there.
     """
     if not config["own_network"]:
         return None
     namespaces.enter()
     if config["proxy_port"]:
         namespaces.listen_for_host(limits["listener_fd"], config["proxy_port"])
-        return None
-    return OwnLoopback()
+    return OwnLoopback(config["proxy_port"] or 0)
 
 
 def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> None:

@@ -26,10 +26,12 @@ LAYER = b"D"
 READY, FAILED, ENDED, NOT_STARTED, INELIGIBLE, LOST = b"Y", b"F", b"X", b"N", b"U", b"L"
 
 # Added to whether a sandbox is as new: what the call tried without a grant, a unix socket or a look
-# at the names of the network; and what it left: hidden files in its HOME, which goes with it, and a
-# connection of its own loopback that nobody accepted.
+# at the names of the network; and what it left: hidden files in its HOME, which goes with it, a
+# connection of its own loopback that nobody accepted, a server of its own, other processes that it
+# meant to outlive it.
 TRIED_SOCKETS, TRIED_NETWORK, LEFT_HOME, FOUND_NOBODY = 2, 4, 8, 16
-TRACES = TRIED_SOCKETS | TRIED_NETWORK | LEFT_HOME | FOUND_NOBODY
+LEFT_SERVER, LEFT_PROCESSES = 32, 64
+TRACES = TRIED_SOCKETS | TRIED_NETWORK | LEFT_HOME | FOUND_NOBODY | LEFT_SERVER | LEFT_PROCESSES
 
 # Prefix of a failure that is not one of confinement: a path is no longer what the host opened.
 REPLACED = "replaced: "

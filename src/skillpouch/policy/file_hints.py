@@ -1,0 +1,216 @@
+"""Notes on files and folders that a call missed, could not write, or lost with its HOME."""
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from skillpouch.calls import ToolCall
+from skillpouch.environment import base_environment, home_directory
+from skillpouch.execution.package_files import changed_files
+from skillpouch.needs import Need, NeedKind
+from skillpouch.policy.authorize import Permit
+from skillpouch.results import ToolResult
+from skillpouch.tools import BuiltIn, Script
+from skillpouch.trust.errors import GrantRefusedError, trust_command
+from skillpouch.trust.grant import covers_path
+from skillpouch.trust.grantable import grantable
+from skillpouch.trust.requested import paths_in_home
+from skillpouch.trust.requested_packages import texts_of
+from skillpouch.workspace.read_only import run_later_named
+
+_LONGEST_SEARCHED = 20_000  # characters at the end of each stream
+# How programs report EXDEV: overlayfs without redirects answers so to rename(2) of a folder that
+# existed before, see "redirect_dir" in Documentation/filesystems/overlayfs.rst.
+_NO_RENAME = re.compile(r"[Ii]nvalid cross-device link|EXDEV|cross-device link not permitted")
+_MOST_PATHS = 5
+# How programs report EROFS, with the path before or after it.
+_READ_ONLY = re.compile(
+    r"[\s'\"\u2018`(](/[^\s'\"\u2019`:]+)['\"\u2019`]?: [Rr]ead-only file system"
+    r"|(?:[Rr]ead-only file system|EROFS)[^\n/]{0,80}[\s'\"\u2018`](/[^\s'\"\u2019`:]+)"
+)
+# How programs report that they found nothing, in words of their own; not a command or a module.
+_FINDS_NOTHING = re.compile(
+    r"^(?![^\n]*(?:command|module|package)s? not found)[^\n]*"
+    r"(?:\b(?:no|not|cannot|missing)\b[^\n]{0,80}\b(?:found|exist|such)|doesn't exist)",
+    re.IGNORECASE | re.MULTILINE,
+)
+_OWN_HOME = (
+    "note: its HOME is a folder of its own, in which nothing of yours is; a path of your home that"
+    " the user grants (`--read`) is found there"
+)
+_LOST_HOME = "note: its HOME is a folder of its own, which is gone now: what it wrote there is lost"
+_IN_ETC = re.compile(r"/etc/[\w./+@-]*\w")
+
+
+def last_words(result: ToolResult) -> str:
+    """Return the end of what a call printed, in which notes look for messages."""
+    return f"{result.stdout[-_LONGEST_SEARCHED:]}\n{result.stderr[-_LONGEST_SEARCHED:]}"
+
+
+def is_command(call: ToolCall) -> bool:
+    """Tell whether an agent wrote what ran, for a skill."""
+    return isinstance(call.tool.runs, BuiltIn) and bool(call.tool.home)
+
+
+def as_command(call: ToolCall) -> list[Need]:
+    """Return what a grant must name besides, if an agent wrote what ran."""
+    return [Need(kind="commands")] if is_command(call) else []
+
+
+def note_on_changed_files(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the grant of a call that missed a file in /etc that was changed on this machine."""
+    named = set(_IN_ETC.findall(f"{result.stdout}\n{result.stderr}"))
+    if not named or call.is_unconfined:
+        return []
+    missed = sorted(named & changed_files() - set(map(str, permit.access.readable)))
+    if not missed:
+        return []
+    needs = [Need(kind="read", value=path) for path in missed] + as_command(call)
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    verb = "was" if len(missed) == 1 else "were"
+    said = f"note: {', '.join(missed)} {verb} changed on this machine, so tools do not see it"
+    return [f"{said}; the user can grant it: `{command}`"]
+
+
+def note_on_renames(result: ToolResult, call: ToolCall) -> list[str]:
+    """Name the way of writing in which folders can be renamed, if that is what failed."""
+    is_layered = "(overlay)" in result.protections.get("writes", "")
+    if not is_layered or not _NO_RENAME.search(last_words(result)):
+        return []
+    tools = json.dumps([call.tool.id], ensure_ascii=False)
+    rule = f'`[[limits]]` with `tools = {tools}` and `writes = "direct"` in policy.toml'
+    told = "note: a folder that existed cannot be renamed in one step where changes can be undone"
+    return [f"{told} (`mv` copies it); the user can let it write directly: {rule}"]
+
+
+def note_on_run_later(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
+    """Name the grant of a call that wanted to write what other programs run, such as git hooks."""
+    path = "" if call.is_unconfined else run_later_named(call, last_words(result))
+    if not path or not call.tool.home:
+        return []
+    needs = [Need(kind="write", value=path), *as_command(call)]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    told = f"note: {path} is read-only for tools, because other programs run what is there"
+    return [f"{told}, unconfined; the user can let it write that: `{command}`"]
+
+
+def notes_on_own_folder(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the grant of a call that wrote, or wanted to write, in the folder of its skill."""
+    home = call.tool.place
+    if not home or call.is_unconfined or is_command(call):
+        return []
+    dropped = [path for path in call.dropped if _is_named(path, home)][:_MOST_PATHS]
+    notes = []
+    if dropped:
+        told = f"note: it made {', '.join(dropped)} in its own folder, which was removed afterwards"
+        command = _keeping(dropped, call, roots)
+        notes.append(f"{told}; the user can let it keep that: `{command}`")
+    said = last_words(result)
+    ended = _READ_ONLY.findall(said)
+    made = {_entry_made(before or after, (home, call.tool.home)) for before, after in ended} - {""}
+    named = sorted(path for path in made if _is_named(path, home))[:_MOST_PATHS]
+    # An entry that no file names, such as one with a number in it, is not to be kept.
+    around = {str(Path(path).parent) for path in made} - {*permit.access.own_folder}
+    if named or around:
+        told = "note: it wanted to write in the folder of its own skill, whose files never change"
+        command = _keeping(named or sorted(around), call, roots)
+        notes.append(f"{told}; the user can let it write beside them: `{command}`")
+    elif not result.is_error or run_later_named(call, said):
+        pass
+    elif not ended and "ead-only file system" in said:
+        told = "note: if what it could not write lies in the folder of its own skill, the user can"
+        command = _keeping([_folder_of_script(call)], call, roots)
+        notes.append(f"{told} let it write beside the files there: `{command}`")
+    return notes
+
+
+def _folder_of_script(call: ToolCall) -> str:
+    runs = call.tool.runs
+    file = runs.file if isinstance(runs, Script) else call.tool.home
+    return os.path.relpath(Path(file).parent, call.tool.home) if file != call.tool.home else "."
+
+
+def _keeping(paths: Sequence[str], call: ToolCall, roots: Sequence[str]) -> str:
+    needs = [Need(kind="own-folder", value=path) for path in paths]
+    return trust_command(call.tool.skill, needs, roots=roots)
+
+
+def _entry_made(path: str, homes: Sequence[str]) -> str:
+    """Return the first part of a path below a skill that the skill does not have, "" for none."""
+    for home in homes:
+        if path.startswith(f"{home}/"):
+            parts = os.path.normpath(path[len(home) + 1 :]).split("/")
+            for length in range(1, len(parts) + 1):
+                made = "/".join(parts[:length])
+                if parts[0] != ".." and not os.path.lexists(f"{home}/{made}"):
+                    return made
+    return ""
+
+
+def _is_named(path: str, home: str) -> bool:
+    """Tell whether files of a skill name an entry, and it can be granted.
+
+    The name alone, in its output or made by it, would be no reason: its arguments decide that.
+    """
+    name = path.rpartition("/")[2]
+    try:
+        grantable(Need(kind="own-folder", value=path), home)
+    except GrantRefusedError:
+        return False
+    return any(
+        re.search(rf"['\"`/]{re.escape(name)}['\"`/]", text) for text in texts_of(home).values()
+    )
+
+
+def note_on_absent_paths(result: ToolResult, permit: Permit) -> list[str]:
+    """Say which granted paths the call did not have, if it failed or names them."""
+    said = "" if result.outcome == "failed" else last_words(result)
+    told = [path for path in permit.access.absent if not said or path in said][:_MOST_PATHS]
+    if not told:
+        return []
+    verb, them = ("does", "it") if len(told) == 1 else ("do", "them")
+    absent = f"note: {', '.join(told)} {verb} not exist, or became a link"
+    return [f"{absent}, so that it was not given what was granted; make {them}, and call it again"]
+
+
+def note_on_home(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Say that its HOME is its own, if it found nothing there, or names what it wrote there."""
+    said, own, user = last_words(result), base_environment()["HOME"], home_directory()
+    finds_nothing = _FINDS_NOTHING.search(said) is not None
+    is_left = result.left_in_home and not finds_nothing
+    if call.is_unconfined or user is None:
+        return []
+    access = permit.access
+    given = [*map(str, access.readable), *map(str, access.writable)]
+    paths = [
+        path
+        for path in paths_in_home(call.tool)
+        if finds_nothing or is_left or f"{own}/{path}" in said or _is_there(user / path)
+    ]
+    given += permit.access.absent  # of which another note tells
+    lacked = [path for path in paths if not any(covers_path(g, f"{user}/{path}") for g in given)]
+    if not lacked:
+        names_own = f"{own}/." in said
+        if names_own and finds_nothing and result.is_error and not paths:
+            return [_OWN_HOME]
+        return [_LOST_HOME] if names_own and is_left else []
+    # What it names or left there is not missing, so it has just been made.
+    kind: NeedKind = "write" if is_left or f"{own}/{lacked[0]}" in said else "read"
+    needs = [Need(kind=kind, value=f"{user}/{path}") for path in lacked[:_MOST_PATHS]]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    named = ", ".join(f"~/{path}" for path in lacked[:_MOST_PATHS])
+    reason = f"its code uses {named}, and its HOME is a folder of its own, which is gone now"
+    return [f"note: {reason}; the user can grant those that exist in yours: `{command}`"]
+
+
+def _is_there(path: Path) -> bool:
+    """Tell whether a path of the user's home exists, and is more than a cache."""
+    return ".cache" not in path.parts and path.exists()
