@@ -38,7 +38,7 @@ def test_a_setting_is_given_as_it_was_granted_and_shown(
 
     assert [(ask["kind"], ask["value"]) for ask in shown.json["asks"]] == [
         ("setting", "REPORT_DIR"),
-        ("secret", "SITE_URL"),
+        ("setting", "SITE_URL"),
     ]
     assert granted.code == 0, granted.err
     assert (called.code, called.out) == (0, "/srv/reports https://example.com/a\n"), called.err

@@ -43,6 +43,18 @@ def test_a_script_that_misses_a_variable_is_told_the_command(
     )
 
 
+@pytest.mark.parametrize(("here", "word"), [("", "BRIDGE_URL=VALUE"), ("set", "BRIDGE_URL")])
+def test_a_setting_that_it_misses_is_proposed_as_one_in_a_form_that_trust_takes(
+    here: str, word: str, write_skill: WriteSkill, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BRIDGE_URL", here)
+    home = write_skill(files={"scripts/x.py": "import os\nprint(os.environ['BRIDGE_URL'])\n"})
+
+    content = content_of(home, workspace)
+
+    assert content.endswith(f": `skillpouch trust demo --set {word} --root {home.parent}`")
+
+
 def test_a_variable_that_it_was_given_is_not_mentioned(
     write_skill: WriteSkill, workspace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

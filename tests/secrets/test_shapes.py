@@ -9,16 +9,23 @@ from skillpouch.secrets.shapes import is_setting, reason_against_plain
 from skillpouch.secrets.sources import SecretValues
 
 
-@pytest.mark.parametrize("name", ["JAVA_HOME", "REPORT_DIR", "MODEL_PATH", "LD_LIBRARY_PATH"])
-def test_a_folder_or_file_is_a_setting_by_its_name(name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("JAVA_HOME", "REPORT_DIR", "MODEL_PATH", "LD_LIBRARY_PATH", "SKILLS_REGISTRY"),
+        *("SCANNER_PYTHON", "BRIDGE_URL", "MAX_ROWS", "SCAN_ENGINE", "REQUEST_TIMEOUT"),
+        "MAX_OUTPUT_TOKENS",
+    ],
+)
+def test_what_a_name_says_is_no_secret_is_a_setting(name: str) -> None:
     assert is_setting(name)
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *("API_KEY", "DATABASE_URL", "API_URL", "HOME", "DIR", "WEBHOOK_PATH", "AUTH_TOKEN_DIR"),
-        *("SSH_PRIVATE_KEY_PATH", "SECRETS_DIR", "report_dir"),
+        *("API_KEY", "DATABASE_URL", "MAX_TOKEN", "HOME", "DIR", "WEBHOOK_PATH", "AUTH_TOKEN_DIR"),
+        *("SSH_PRIVATE_KEY_PATH", "SECRETS_DIR", "report_dir", "SLACK_WEBHOOK_URL", "OPENAI"),
     ],
 )
 def test_any_other_name_is_a_secret_until_somebody_says_more(name: str) -> None:

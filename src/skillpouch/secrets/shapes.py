@@ -206,25 +206,34 @@ def _private_keys(text: str) -> Iterator[Secret]:
             yield Secret(start=match.start(), end=key.end(), kind="private key")
 
 
-# A variable with such a name is a folder or a file of the machine, or a program's own folder.
-_SETTING = re.compile(r"[A-Z][A-Z0-9_]*_(?:HOME|DIR|PATH|FILE|FOLDER|ROOT)\Z")
+# The last word of such a name says what kind of value it has: a place on this machine or in a
+# network, a program, a measure, a choice; or the first word does, of a bound or a switch. Only its
+# value tells whether an address has a password in it.
+_SETTING = re.compile(
+    r"[A-Z][A-Z0-9_]*_(?:HOME|DIR|PATH|FILE|FOLDER|ROOT|URL|URI|ENDPOINT|HOST|PORT|REGION|REGISTRY"
+    r"|PYTHON|BIN|BINARY|EXECUTABLE|COMMAND|CMD|VERSION|ENGINE|MODEL|MODE|LEVEL|FORMAT|LANGUAGE"
+    r"|TIMEOUT|SECONDS|MS|LIMIT|SIZE|COUNT|RETRIES|ENABLED|DISABLED)\Z"
+    r"|(?:MAX|MIN|NUM|ENABLE|DISABLE|SKIP)_[A-Z0-9_]+\Z"
+)
 # A name with one of these words is a secret's, whatever its last word: WEBHOOK_PATH, API_KEY_DIR.
 _SECRETIVE = re.compile(
     r"(?:\A|_)(?:\w*(?:KEY|TOKEN|SECRET|PASS(?:WORD|WD|PHRASE)|CREDENTIAL)S?|PWD|PASS|PAT|AUTH"
     r"|COOKIES?|SESSION|WEBHOOKS?|DSN|CONNECTION|DATABASE|JWT|SIGNATURE|PRIVATE)(?:_|\Z)"
 )
+_COUNTED = re.compile(r"(?:MAX|MIN|NUM)_(?:[A-Z0-9]+_)*TOKENS\Z")  # the tokens of a model
 _SCHEMES = ("http", "https", "ws", "wss")
 _LONGEST_VALUE = 4_096
 
 
 def is_setting(name: str) -> bool:
-    """Tell whether a variable is a plain setting by its name: `*_HOME`, `*_DIR`, `*_PATH`."""
-    return _SETTING.match(name) is not None and not _SECRETIVE.search(name)
+    """Tell whether a variable is a plain setting by its name: `*_DIR`, `*_URL`, `MAX_*`."""
+    return _SETTING.match(name) is not None and not is_named_like_a_secret(name)
 
 
 def is_named_like_a_secret(name: str) -> bool:
     """Tell whether a word of a variable's name is one for secrets: KEY, TOKEN, PASSWORD."""
-    return _SECRETIVE.search(name.upper()) is not None
+    upper = name.upper()
+    return _SECRETIVE.search(upper) is not None and _COUNTED.match(upper) is None
 
 
 def reason_against_plain(name: str, value: str) -> str:

@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Sequence
 
+from skillpouch.environment import is_set
 from skillpouch.errors import CallDeniedError, CommandStartError, SkillpouchError
 from skillpouch.needs import PLAIN_KINDS, Need
 from skillpouch.text import find_hidden, visible
@@ -139,10 +140,16 @@ def trust_command(
     words = ["skillpouch", "trust", *([skill] if skill else []), *(["--renew"] if renew else [])]
     for need in needs:
         option = _OPTIONS.get(need.kind)
-        words += [f"--{need.kind}"] if option is None else [option, visible(need.value)]
+        words += [f"--{need.kind}"] if option is None else [option, visible(_given(need))]
     for root in roots:
         words += ["--root", root]
     return shlex.join([*words, "--yes"] if yes else words)
+
+
+def _given(need: Need) -> str:
+    """Return the value of an option; a setting that has none here gets a place for one."""
+    is_open = need.kind == "setting" and "=" not in need.value
+    return f"{need.value}=VALUE" if is_open and not is_set(need.value) else need.value
 
 
 def describe(need: Need) -> str:
