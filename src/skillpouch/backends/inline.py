@@ -70,6 +70,7 @@ def _packages(call: ToolCall) -> AbstractAsyncContextManager[Environment | None]
         workspace=call.terms.workspace,
         packages=call.access.packages,
         builds=call.access.builds,
+        skill=call.tool.skill,
     )
 
 

@@ -101,6 +101,7 @@ def _packages(
         "workspace": call.terms.workspace,
         "packages": call.access.packages,
         "builds": call.access.builds,
+        "skill": call.tool.skill,
     }
     if script.language == "shell":
         return environments_in_use(call.tool.home, **options)

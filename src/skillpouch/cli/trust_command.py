@@ -13,7 +13,12 @@ from skillpouch.cli.options import common_options, manager_for
 from skillpouch.cli.output import print_json, print_table
 from skillpouch.discovery.digest import digest_of
 from skillpouch.environment import is_set
-from skillpouch.errors import AmbiguousNameError, SkillNotFoundError, SkillUnreadableError
+from skillpouch.errors import (
+    AmbiguousNameError,
+    SkillNotFoundError,
+    SkillpouchError,
+    SkillUnreadableError,
+)
 from skillpouch.manager import SkillManager
 from skillpouch.needs import Need, NeedKind, needs_no_grant, profile_of
 from skillpouch.provision.packages.lookup import pinned_packages
@@ -420,11 +425,14 @@ def _grant(
     if any(need.kind == "packages" for need in agreed):
         # Before the grant: an install that fails, or that somebody ends, leaves nothing granted.
         had, builds = (grant.packages, grant.builds) if grant else ((), ())
-        agreed = run_blocking(
-            pinned_packages(
-                review.skill, invocation.tools, agreed, _say, granted=had, builds=builds
-            )
+        install = pinned_packages(
+            review.skill, invocation.tools, agreed, _say, granted=had, builds=builds
         )
+        try:
+            agreed = run_blocking(install)
+        except SkillpouchError as error:
+            error.look_below(invocation.roots)
+            raise
     # A skill that asks for nothing is trusted by a grant, too: a strict policy wants one.
     if agreed or (said_yes and grant is None):
         grant = invocation.grants.grant(review.skill, agreed, tools=tools, seen=review.seen)

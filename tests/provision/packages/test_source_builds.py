@@ -106,6 +106,28 @@ async def test_without_the_grant_the_error_names_it(
 
 
 @pytest.mark.usefixtures("without_uv")
+def test_the_error_names_the_skill_and_not_its_folder(
+    registry: Registry, write_skill: WriteSkill, skillpouch: Skillpouch, tmp_path: Path
+) -> None:
+    registry.add_source("lamp", files=source(registry))
+    home = write_skill(
+        "demo-1.2.0", front="name: demo\ndescription: d\n", files={"scripts/x.py": SCRIPT}
+    )
+    manager = SkillManager(home.parent, workspace=tmp_path, cache=False)
+    words = ("trust", "demo", "--package", "lamp", "--root", home.parent)
+    command = f"`skillpouch trust demo --build lamp --root {home.parent}`"
+
+    refused = skillpouch(*words, "--yes")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="packages", value="lamp")])
+    with pytest.raises(InstallError, match="for demo:") as caught:
+        manager.call("demo.x")
+
+    assert command in refused.err
+    assert "installing lamp for demo\n" in refused.err
+    assert command in caught.value.hint
+
+
+@pytest.mark.usefixtures("without_uv")
 async def test_what_a_package_needs_itself_is_built_too_when_it_was_granted(
     registry: Registry, write_skill: WriteSkill, run: Run
 ) -> None:

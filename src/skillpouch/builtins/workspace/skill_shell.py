@@ -158,6 +158,7 @@ async def run(call: ToolCall) -> ToolResult:
         call.tool.home,
         packages=call.access.packages,
         builds=call.access.builds,
+        skill=call.tool.skill,
         on_progress=call.on_progress,
         sandbox=call.sandbox,
         workspace=call.terms.workspace,

@@ -145,6 +145,7 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
     *,
     packages: tuple[str, ...],
     builds: tuple[str, ...] = (),
+    skill: str = "",
     text: str | None = None,
     on_progress: OnProgress | None = None,
     timeout_seconds: float = BUILD_SECONDS,
@@ -154,8 +155,9 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
     """Return the environment of a script of the skill at `home`, None when it needs none.
 
     `packages` are those that were approved: nothing else is installed, whatever is declared. Those
-    in `builds` are built from their source, by their own code, if they have no wheel. `text`
-    is the source of an inline script; its path is only an identifier, not a file.
+    in `builds` are built from their source, by their own code, if they have no wheel. `skill` is
+    what messages call the skill, by default its folder. `text` is the source of an inline script;
+    its path is only an identifier, not a file.
 
     A finished environment costs a few stat calls. Otherwise it is built, once for all callers;
     `on_progress` gets lines for people. No installer inside `workspace` is used.
@@ -172,7 +174,7 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
         _note_use(known)
         return known.environment
     files = DeclaredFiles(home, None if text is None else {script.file: text})
-    skill = Path(home).name
+    skill = skill or Path(home).name
     needs = given_packages(read_needs(script, files), packages, script, skill)
     found: Environment | None = None
     if needs is not None and not is_met(needs):
@@ -355,7 +357,12 @@ async def _installed(
     script, home = tool.runs, tool.home
     assert isinstance(script, Script)
     found = await environment_for(
-        script, home, packages=packages, on_progress=on_progress, builds=builds
+        script,
+        home,
+        packages=packages,
+        on_progress=on_progress,
+        builds=builds,
+        skill=tool.skill,
     )
     if found is None:
         return {}
