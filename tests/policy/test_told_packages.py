@@ -100,6 +100,63 @@ def test_what_the_output_tells_to_install_and_no_file_does_is_not_proposed(
     assert "--package" not in content
 
 
+RUNS_A_MODULE = {
+    "x.py": "import subprocess, sys\n"
+    "words = [\n    sys.executable,\n    '-m',\n    'MODULE',\n    'go',\n]\n"
+    "sys.exit(subprocess.run(words).returncode)\n",
+    "x.sh": "# Go.\npython3 -m MODULE go\n",
+}
+
+
+@pytest.mark.parametrize("name", RUNS_A_MODULE)
+@pytest.mark.parametrize(
+    ("module", "which", "package"),
+    [
+        ("quokka_of_nowhere", "of a package that no file of it names", "NAME"),
+        ("yt_dlp", "of the package yt-dlp", "yt-dlp"),
+    ],
+)
+def test_a_module_that_its_code_runs_is_named_with_the_grant(
+    name: str, module: str, which: str, package: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={f"scripts/{name}": RUNS_A_MODULE[name].replace("MODULE", module)})
+
+    content = content_of(home, workspace)
+
+    command = f"skillpouch trust demo --package {package} --root {home.parent}"
+    assert content.endswith(
+        f"note: it runs the module {module}, {which}; the user can grant it: `{command}`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("body", "package"),
+    [
+        ("If the `quokka` package is not installed, say so.", "quokka"),
+        ("It needs the npm package `quokka`.", "npm:quokka"),
+        ("Install it: `pip install quokka`", "quokka"),
+    ],
+)
+def test_a_program_of_a_package_that_the_files_name_is_proposed(
+    body: str, package: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(body=f"{body}\n", files={"scripts/x.sh": "# Go.\nquokka go\n"})
+
+    content = content_of(home, workspace)
+
+    command = f"skillpouch trust demo --package {package} --root {home.parent}"
+    assert "note: quokka is not installed, or tools cannot see it" in content
+    assert content.endswith(f"; the user can grant it: `{command}`")
+
+
+def test_a_program_that_no_file_calls_a_package_is_not_proposed_as_one(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(body="Run quokka.\n", files={"scripts/x.sh": "# Go.\nquokka go\n"})
+
+    assert "--package" not in content_of(home, workspace)
+
+
 INSTALLS = {
     "x.sh": 'D=$(mktemp -d)\ncd "$D"\nif ! npm install lamp-of-nowhere &>/dev/null; then\n'
     '  echo "visit https://lamp.example.org, or run npm install -g other"\n  exit 1\nfi\n',

@@ -44,6 +44,37 @@ def test_where_nobody_can_be_asked_the_failed_call_names_the_command(
     assert "skillpouch trust demo --package nothing_like_it" in result.content
 
 
+OPTIONAL = """
+try:
+    import yaml
+except ImportError:
+    yaml = None
+import nothing_like_it
+print(nothing_like_it)
+"""
+
+
+@pytest.mark.slow
+def test_what_the_first_grant_would_take_away_is_proposed_with_it(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    """A script without packages of its own finds those beside Skillpouch, another does not."""
+    root = write_skill("demo", files={"scripts/count.py": OPTIONAL}).parent
+    words = "skillpouch trust demo --package nothing_like_it --package PyYAML"
+
+    assert words in SkillManager(root, workspace=tmp_path).call("demo.count").content
+
+
+@pytest.mark.slow
+def test_a_missing_program_is_no_reason_to_propose_what_is_imported(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    script = "import subprocess, yaml\nsubprocess.run(['quokka'])\n"
+    root = write_skill("demo", files={"scripts/count.py": script}).parent
+
+    assert "--package" not in SkillManager(root, workspace=tmp_path).call("demo.count").content
+
+
 def test_what_is_installed_is_not_asked_for(write_skill: WriteSkill, tmp_path: Path) -> None:
     script = '"""Count."""\nimport yaml\n\nprint(1)\n'
     root = write_skill("demo", files={"scripts/count.py": script}).parent

@@ -16,6 +16,7 @@ from skillpouch.execution.streams import save_output
 from skillpouch.execution.zygote import wire
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_text, json_value
 from skillpouch.limits import size_text
+from skillpouch.policy.package_hints import programs_missed
 from skillpouch.results import Captured, ToolResult
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.signatures.shebang import lacks_typescript
@@ -34,14 +35,6 @@ _DENIED = re.compile(
 )
 _WINDOWS_LINES = re.compile(
     r"\$'[^'\n]*\\r'+: command not found|near unexpected token `\$'[^'\n]*\\r'"
-)
-# How bash, dash, Python, Node, Ruby and Perl report that a program was not found.
-_NO_PROGRAM = re.compile(
-    r"(?:^|: )([\w.+-]+): (?:command )?not found$"
-    r"|in _execute_child\n(?:.{0,200}\n){1,3}?FileNotFoundError: .{0,80}: '([^'\n]+)'$"
-    r"|spawn(?:Sync)? (\S+) ENOENT"
-    r"|in `(?:exec|spawn|`|system)': No such file or directory - ([\w.+-]+)",
-    re.MULTILINE,
 )
 # How programs report that a file was not found, with its absolute path.
 _NO_FILE = re.compile(
@@ -258,9 +251,8 @@ def _is_only_in(home: str, path: str, workspace: str) -> bool:
 
 def _program_not_installed(output: str) -> str:
     """Return the program that the output reports as not found, if it is really not installed."""
-    names = [match[match.lastindex or 0] for match in _NO_PROGRAM.finditer(output)]
-    path = SYSTEM_PATH
-    return next((name for name in names if "/" not in name and not which(name, path=path)), "")
+    missed = programs_missed(output)
+    return next((name for name in missed if not which(name, path=SYSTEM_PATH)), "")
 
 
 def _lacks_hidden_file(call: ToolCall, output: str) -> bool:

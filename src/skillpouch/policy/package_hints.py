@@ -15,11 +15,11 @@ from skillpouch.results import ToolResult
 from skillpouch.signatures.shebang import EXTENSIONS, lacks_typescript
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
-from skillpouch.trust.call_needs import skill_of
+from skillpouch.trust.call_needs import is_importable, skill_of
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
-from skillpouch.trust.package_names import installed_in
+from skillpouch.trust.package_names import called_packages, installed_in, known_package
 from skillpouch.trust.requested_packages import (
     fetched_by_code,
     folder_asks,
@@ -30,6 +30,14 @@ from skillpouch.trust.requested_packages import (
 
 _NO_MODULE = re.compile(
     r"No module named ['\"]?([\w.]+)|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
+)
+# How bash, dash, Python, Node, Ruby and Perl report that a program was not found.
+_NO_PROGRAM = re.compile(
+    r"(?:^|: )([\w.+-]+): (?:command )?not found$"
+    r"|in _execute_child\n(?:.{0,200}\n){1,3}?FileNotFoundError: .{0,80}: '([^'\n]+)'$"
+    r"|spawn(?:Sync)? (\S+) ENOENT"
+    r"|in `(?:exec|spawn|`|system)': No such file or directory - ([\w.+-]+)",
+    re.MULTILINE,
 )
 # What people tell a user to run: `pip install lamp`, `uv pip install "lamp>=2"`, `npm i lamp`.
 _ADVICE = re.compile(
@@ -53,37 +61,88 @@ def notes_on_packages(
     """
     said = last_words(result)
     missing, advice = _NO_MODULE.findall(said), _ADVICE.findall(said)
-    if not missing and not advice:
+    programs = list(programs_missed(said))
+    if not missing and not advice and not programs:
         return []
     skill = skill_of(call.tool)
-    named = _named(missing, advice)
+    named = _named(missing, advice) | {_plain(name) for name in programs}
     given = permit.access.packages
+    found = propose_packages(skill, tools) if skill else ()
+    is_import = bool(missing or advice)
     lacking = [
         each
-        for each in (propose_packages(skill, tools) if skill else ())
-        if not each.optional or named & _names_of(each)
-        if not any(covers_package(package, each.package) for package in given)
+        for each in found
+        if (is_import and not each.optional) or named & _names_of(each)
+        if not _is_given(each.package, given)
     ]
     told = _told_by_files(call, named, lacking)
-    told = [name for name in told if not any(covers_package(package, name) for package in given)]
+    told = [name for name in told if not _is_given(name, given)]
     if skill and missing and (folders := _folders_beside(skill, call, permit)):
         command = trust_command(call.tool.skill, folders, roots=roots)
         where = ", ".join(need.value for need in folders)
         note = f"note: it imports modules of {where}, which lies outside its skill"
         return [f"{note}; the user can let it read that: `{command}`"]
-    if not lacking and not told:
-        spelt = [*named, *(f"npm:{name}" for name in named)]
-        is_known = any(covers_package(package, name) for package in given for name in spelt)
-        return [_NO_ADVICE] if advice and not is_known else []
-    # A package that the files name takes the place of one that is only guessed from an import.
-    lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
+    if lacking or told:
+        # A package that the files name takes the place of one that is only guessed from an import.
+        lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
+        lacking += [] if given else _had_so_far(found, lacking)
+        return [_proposal(call, lacking, told, roots)]
+    if module := _module_run(missing, call):
+        return [_note_on_module(call, module, roots)]
+    is_known = any(_is_given(name, given) or _is_given(f"npm:{name}", given) for name in named)
+    return [_NO_ADVICE] if advice and not is_known else []
+
+
+def _is_given(name: str, given: Iterable[str]) -> bool:
+    return any(covers_package(package, name) for package in given)
+
+
+def _had_so_far(found: Iterable[Proposal], lacking: Sequence[Proposal]) -> list[Proposal]:
+    """Return optional packages that a script finds as long as it has none of its own.
+
+    It finds them in the environment of Skillpouch, and would lose them by the first grant.
+    """
+    optional = (each for each in found if each.optional and each not in lacking)
+    return [each for each in optional if is_importable(each)]
+
+
+def _proposal(
+    call: ToolCall, lacking: Sequence[Proposal], told: Sequence[str], roots: Sequence[str]
+) -> str:
     needs = [*package_needs(replace(each, optional=False) for each in lacking)]
     needs += [Need(kind="packages", value=name) for name in told]
     command = trust_command(call.tool.skill, needs, roots=roots)
     names = ", ".join(_described(each) for each in lacking)
     reasons = [f"it imports packages that no file declares ({names})"] if lacking else []
     reasons += [f"its files tell to install {', '.join(told)}"] if told else []
-    return [f"note: {', and '.join(reasons)}; the user can grant it: `{command}`"]
+    return f"note: {', and '.join(reasons)}; the user can grant it: `{command}`"
+
+
+def _note_on_module(call: ToolCall, module: str, roots: Sequence[str]) -> str:
+    known = known_package(module)
+    needs = [Need(kind="packages", value=known or "NAME")]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    which = f"of the package {known}" if known else "of a package that no file of it names"
+    return f"note: it runs the module {module}, {which}; the user can grant it: `{command}`"
+
+
+def programs_missed(output: str) -> Iterator[str]:
+    """Yield the programs that an output reports as not found."""
+    for match in _NO_PROGRAM.finditer(output):
+        if "/" not in (name := match[match.lastindex or 0]):
+            yield name
+
+
+def _module_run(missing: Iterable[tuple[str, str]], call: ToolCall) -> str:
+    """Return a module that was missed and that code of the skill runs, by `python -m`."""
+    texts = texts_of(call.tool.home) if call.tool.home else {}
+    code = [text for path, text in texts.items() if Path(path).suffix in EXTENSIONS]
+    own = {part.partition(".")[0] for path in texts for part in path.split("/")}
+    for module in dict.fromkeys(module for module, _ in missing if module):
+        run = re.compile(rf"-m['\",\s]+{re.escape(module)}(?![\w.])")
+        if module.partition(".")[0] not in own and any(map(run.search, code)):
+            return module
+    return ""
 
 
 def _folders_beside(skill: Skill, call: ToolCall, permit: Permit) -> list[Need]:
@@ -101,7 +160,9 @@ def _told_by_files(
     """
     texts = texts_of(call.tool.home).values() if call.tool.home else ()
     told: dict[str, str] = {}
-    for package in chain.from_iterable(map(installed_in, texts)):
+    for package in chain.from_iterable(
+        (*installed_in(text), *called_packages(text)) for text in texts
+    ):
         told.setdefault(_plain(package), package)
     proposed = {_plain(each.package) for each in lacking}
     return [

@@ -34,6 +34,7 @@ from skillpouch.untrusted_files import CannotReadError, Stamp, is_plain, look
 
 if TYPE_CHECKING:
     from skillpouch.calls import Access
+    from skillpouch.trust.inferred_packages import Proposal
 
 _MOST_KNOWN = 4096
 _IN_BODY = "(## Configuration)"
@@ -140,14 +141,16 @@ def _packages_to_propose(skill: Skill, tool: Tool, *, has_packages: bool) -> tup
     from skillpouch.trust.requested_packages import folder_asks, package_needs, propose_packages
 
     proposals = [each for each in propose_packages(skill, [tool]) if not each.optional]
-    is_apart = has_packages or not all(_is_there(each.imported) for each in proposals)
+    is_apart = has_packages or not all(map(is_importable, proposals))
     return (*(package_needs(proposals) if is_apart else ()), *folder_asks(skill, [tool]))
 
 
-def _is_there(module: str) -> bool:
-    """Tell whether this Python finds a module, without loading it."""
+def is_importable(proposal: "Proposal") -> bool:
+    """Tell whether this Python finds what a script imports, without loading it."""
+    if proposal.package.startswith("npm:"):
+        return False
     try:
-        return find_spec(module.partition(".")[0]) is not None
+        return find_spec(proposal.imported.partition(".")[0]) is not None
     except (ImportError, ValueError):
         return False
 

@@ -231,6 +231,18 @@ def installed_in(text: str) -> dict[str, str]:
     return found
 
 
+_CALLED = re.compile(
+    r"`([\w@/.-]+)`[ ](?:(npm|Node)[ ]|Python[ ]|PyPI[ ]|pip[ ])?package\b"
+    r"|(?:\b(npm|Node)[ ])?\bpackage[ ]`([\w@/.-]+)`"
+)
+
+
+def called_packages(text: str) -> list[str]:
+    """Return what a text calls a package: "the `lamp` package is not installed"."""
+    found = [match.groups() for match in _CALLED.finditer(text)]
+    return [f"{'npm:' if a or b else ''}{one or two}" for one, a, b, two in found]
+
+
 def _packages_of(words: list[str]) -> list[str]:
     found: list[str] = []
     follows_option = False
