@@ -847,3 +847,45 @@ def test_an_answer_that_misses_no_variable_by_its_own_words_has_no_note(
     home = write_skill(files={"scripts/x.py": TELLS.replace("WORDS", words)})
 
     assert "note:" not in content_of(home, workspace)
+
+
+READS_INPUT = {
+    "x.sh": '# Ask.\nset -e\necho "First, a question"\nread -r -p "Go on? " answer\n'
+    'read -r -p "Sure? " sure\necho "$answer, $sure"\n',
+    "x.py": '"""Ask."""\nprint(input("Go on? "), input("Sure? "), sep=", ")\n',
+    "x.js": "// Count.\nconst read = require('fs').readFileSync(0, 'utf8').split('\\n');\n"
+    "if (read.length < 3) { console.error('Error: no input on stdin'); process.exit(2); }\n"
+    "console.log(read[0] + ', ' + read[1]);\n",
+}
+
+
+@pytest.mark.parametrize("name", READS_INPUT)
+def test_a_script_that_lacked_its_standard_input_is_told_how_to_give_it(
+    name: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={f"scripts/{name}": READS_INPUT[name]})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+
+    lacked = manager.call("demo.x").content
+    given = manager.call("demo.x", stdin="yes\nquite\n")
+
+    command = f"printf '%s\\n' TEXT | skillpouch call demo.x --stdin --root {home.parent}"
+    assert lacked.endswith(f"give it what it reads with `stdin=`, or on a terminal: `{command}`")
+    assert (given.outcome, given.content.endswith("yes, quite")) == ("ok", True)
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        '# Look.\nwhile read -r line; do test -n "$line" || exit 1; done < <(echo)\n',
+        '# Look.\nread -r first < /etc/passwd\ntest -z "$first"\n',
+        "# Look.\nfalse\n",
+        'read -r answer\necho "cannot go: $answer" >&2\nexit 1\n',
+    ],
+)
+def test_a_script_that_failed_for_another_reason_is_not_told_of_its_input(
+    script: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.sh": script})
+
+    assert "standard input" not in content_of(home, workspace)

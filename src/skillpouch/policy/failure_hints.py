@@ -1,6 +1,7 @@
 """Adds notes to the result of a call: what it tried to use and was not granted."""
 
 import json
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -79,6 +80,28 @@ _VARIABLE = re.compile(
     r"(?=[^\n]{0,60}(?:environment|not set|not configured|missing|required|\.env\b))"
 )
 _MOST_VARIABLES = 5
+# How programs report the end of an empty input, and what reads it in each language.
+_NO_INPUT = re.compile(
+    r"EOF when reading|EOFError|Expecting value: line 1 column 1 \(char 0\)|end of JSON input"
+    r"|unexpected end of (?:input|file)|\bstdin\b|standard input|\b(?:no|empty) input\b",
+    re.IGNORECASE,
+)
+_FROM_FILE = r"/dev/stdin|fd/0\b"
+_NODE_INPUT = rf"process\.stdin|readFileSync\(\s*0\b|Deno\.stdin|Bun\.stdin|{_FROM_FILE}"
+_READS_INPUT = {
+    "python": re.compile(rf"\bsys\.stdin\b|\binput\(|\bgetpass\(|\bfileinput\b|{_FROM_FILE}"),
+    # A question, and no loop over a file or a pipe.
+    "shell": re.compile(
+        r"(?:^|[;&{(]|\b(?:then|do|else))[ \t]*(?:IFS=\S*[ ])?read\b[^\n<|]*$"
+        rf"|{_FROM_FILE}|\$\(cat\)",
+        re.MULTILINE,
+    ),
+    "javascript": re.compile(_NODE_INPUT),
+    "typescript": re.compile(_NODE_INPUT),
+    "ruby": re.compile(rf"\bgets\b|STDIN|\$stdin|ARGF|{_FROM_FILE}"),
+    "perl": re.compile(rf"<STDIN>|<>|{_FROM_FILE}"),
+}
+_COMMENT = re.compile(r"^[ \t]*(?:#|//|\*).*$", re.MULTILINE)
 
 
 def with_notes(
@@ -100,9 +123,7 @@ def with_notes(
     if result.outcome != "ok":
         notes += _memory(result, call, permit, roots)
     if result.outcome == "failed":
-        notes += note_on_changed_files(result, call, permit, roots)
-        notes += note_on_renames(result, call)
-        notes += note_on_run_later(result, call, roots)
+        notes += _of_failure(result, call, permit, roots)
     if isinstance(call.tool.runs, Script):
         # What a script installs by itself is often what its output tells to install, too.
         found = _of_script(result, call, permit, roots)
@@ -115,6 +136,15 @@ def with_notes(
     if is_noted and any(_OURS in text for text in (result.stdout, result.stderr)):
         notes.append(_NOT_OURS)
     return result.with_notes(notes) if notes else result
+
+
+def _of_failure(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    notes = _empty_input(result, call, roots)
+    notes += note_on_changed_files(result, call, permit, roots)
+    notes += note_on_renames(result, call)
+    return notes + note_on_run_later(result, call, roots)
 
 
 def _of_script(
@@ -213,6 +243,26 @@ def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[
         return [f"{had}; the user can grant more: `{command}`"]
     rule = f"`[[limits]]` with `tools = {json.dumps([call.tool.id])}` and `memory_bytes = {more}`"
     return [f"{had}; only the user can raise it: {rule} in policy.toml"]
+
+
+def _empty_input(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
+    """Say that a script reads standard input, of which the caller gave none, if that ended it."""
+    runs = call.tool.runs
+    is_given = call.stdin is not None or call.arguments.get("data")
+    if not isinstance(runs, Script) or not call.tool.home or is_given:
+        return []
+    # A shell ends at a `read` that finds nothing (`set -e`), and says nothing.
+    is_silent = runs.language == "shell" and not result.stderr.strip()
+    if not is_silent and not _NO_INPUT.search(last_words(result)):
+        return []
+    text = texts_of(call.tool.home).get(os.path.relpath(runs.file, call.tool.home), "")
+    if not _READS_INPUT[runs.language].search(_COMMENT.sub("", text)):
+        return []
+    words = ["skillpouch", "call", call.tool.id, "--stdin"]
+    words += [word for root in roots for word in ("--root", root)]
+    told = "note: it reads its standard input, in which there was nothing for it; give it what it"
+    command = f"printf '%s\\n' TEXT | {shlex.join(words)}"
+    return [f"{told} reads with `stdin=`, or on a terminal: `{command}`"]
 
 
 def _own_loopback(
