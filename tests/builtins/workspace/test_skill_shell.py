@@ -102,6 +102,10 @@ def run(homes_of_module: Path) -> Run:
         'python "$AGENT_HOME/skills/pages/scripts/show.py" in.txt assets/page.txt',
         'python "${AGENT_HOME:-$HOME/.agent}/skills/pages/scripts/show.py" in.txt assets/page.txt',
         "python /path/to/pages/scripts/show.py in.txt assets/page.txt",
+        "python3 .lamp/skill/scripts/show.py in.txt .lamp/skill/assets/page.txt",
+        "python3 ~/.lamp/skill/scripts/show.py in.txt ~/.lamp/skill/assets/page.txt",
+        "python3 lamp-skill/v2/scripts/show.py in.txt assets/page.txt",
+        ".lamp/skill/scripts/show.py in.txt $SKILL_DIR/assets/page.txt",
         "scripts/show.py in.txt $SKILL_DIR/assets/page.txt",
         "./scripts/show.py in.txt $SKILL_DIR/assets/page.txt",
         "$SKILL_DIR/scripts/show.py in.txt $SKILL_DIR/assets/page.txt",
@@ -118,6 +122,20 @@ def run(homes_of_module: Path) -> Run:
 )
 def test_a_script_of_the_skill_runs_on_files_of_the_workspace(run: Run, command: str) -> None:
     assert run(command).stdout == "mine page "
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "mkdir -p .lamp; python3 .lamp/skill/scripts/show.py in.txt; rmdir .lamp",
+        "python3 scripts/show.py new/assets/page.txt; python3 scripts/show.py new/page.txt",
+        "python3 ./x/../../scripts/show.py in.txt",
+        "python3 /lamp/skill/scripts/show.py in.txt",
+    ],
+)
+def test_a_path_that_may_be_meant_otherwise_is_not_one_of_the_skill(run: Run, command: str) -> None:
+    assert "mine" not in run(command).stdout
+    assert "page " not in run(command).stdout
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,23 @@ skillpouch_found() {
       return
     fi
   done
-  return 1
+  skillpouch_elsewhere "$word" $#
+}
+
+# Print the file of the skill at the end of a path where others install skills (.lamp/skill/x/y.py),
+# if nothing of that path is here. Of a script, the folder may have any name, else a hidden one.
+skillpouch_elsewhere() {
+  local base=. inside=${1#./}
+  case $1 in "$HOME"/*) base=$HOME inside=${1#"$HOME"/} ;; esac
+  case $2:$inside in *:/* | *..*) return 1 ;; 1:.*/*/* | [!1]:*/*/*) ;; *) return 1 ;; esac
+  [ ! -e "$base/${inside%%/*}" ] || return 1
+  while inside=${inside#*/}; do
+    case $inside in ?*/?*) ;; *) return 1 ;; esac
+    if [ -f "$SKILL_BASE_DIR/$inside" ]; then
+      printf '%s' "$SKILL_BASE_DIR/$inside"
+      return
+    fi
+  done
 }
 
 # Print a word as the program is to get it: a path below the skill, or below the workspace for who
