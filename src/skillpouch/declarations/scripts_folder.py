@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import islice
 from posixpath import normpath
 from typing import Any, NamedTuple
@@ -162,7 +163,12 @@ class ScriptsFolder:
         text = source_text(content.data, language)
         # A syntax tree has thousands of nodes, all of them in use: collecting garbage finds none.
         with no_garbage_collection():
-            signature = read_signature(text, language, filename=os.path.basename(path))
+            signature = read_signature(
+                text,
+                language,
+                filename=os.path.basename(path),
+                module_text=partial(self._module_text, path.rpartition("/")[0] or "."),
+            )
         return ScriptFile(
             path=path,
             language=language,
@@ -170,6 +176,17 @@ class ScriptsFolder:
             shebang=read_shebang(text),
             package=self._package_of(path),
         )
+
+    def _module_text(self, folder: str, module: str) -> str:
+        """Return the text of a Python module that a script in a folder imports, "" for none."""
+        for path in _files_of_module(folder, module):
+            try:
+                content = read_inside(f"{self.home}/{path}", self.home, SCRIPT_BYTES)
+            except CannotReadError:
+                continue
+            self.stamps[path] = content.stamp
+            return source_text(content.data, "python")
+        return ""
 
     def _package_of(self, path: str) -> str:
         folder, _, name = path.rpartition("/")
@@ -316,3 +333,14 @@ def _module_files(base: str, module: str) -> list[str]:
     parts = [part for part in module.split(".") if part]
     # `import a.b` names a/b.py; `from a import b` may name a.py or a/b.py.
     return [normpath(f"{base}/{'/'.join(parts[:end])}.py") for end in range(1, len(parts) + 1)]
+
+
+def _files_of_module(folder: str, module: str) -> Iterator[str]:
+    """Yield the files that may be a module, in the order in which Python would look for them."""
+    name = module.lstrip(".")
+    dots, inside = len(module) - len(name), name.replace(".", "/")
+    bases = [f"{folder}/{'../' * (dots - 1)}"] if dots else [folder, "scripts", "."]
+    for base in bases if inside else ():
+        found = normpath(f"{base}/{inside}")
+        if not found.startswith("../"):
+            yield from (f"{found}.py", f"{found}/__init__.py")

@@ -1,16 +1,31 @@
 """Reads the interface of a script, such as its arguments and description, without running it."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from skillpouch.signatures.shebang import Language
 from skillpouch.signatures.signature import Signature
 
 
-def read_signature(text: str, language: Language, *, filename: str = "") -> Signature:
-    """Read a script of any language; any text gives a signature, never an exception."""
+def read_signature(
+    text: str,
+    language: Language,
+    *,
+    filename: str = "",
+    module_text: Callable[[str], str] | None = None,
+) -> Signature:
+    """Read a script of any language; any text gives a signature, never an exception.
+
+    `module_text` returns the text of a Python module of the same skill by the name that a script
+    imports, "" if there is none: it may make or complete the parser of the script.
+    """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return _with_purpose(_READERS[language](text, filename), text, language)
+    if language == "python":
+        signature = _read_python(text, filename, module_text)
+    else:
+        signature = _READERS[language](text, filename)
+    return _with_purpose(signature, text, language)
 
 
 def _with_purpose(signature: Signature, text: str, language: Language) -> Signature:
@@ -29,10 +44,10 @@ def _with_purpose(signature: Signature, text: str, language: Language) -> Signat
 
 
 # Each reader is imported when first needed: a folder of shell scripts must not pay for the others.
-def _read_python(text: str, filename: str) -> Signature:
+def _read_python(text: str, filename: str, module_text: Callable[[str], str] | None) -> Signature:
     from skillpouch.signatures.python.reading import read_python
 
-    return read_python(text, filename=filename)
+    return read_python(text, filename=filename, module_text=module_text)
 
 
 def _read_shell(text: str, filename: str) -> Signature:
@@ -60,7 +75,6 @@ def _read_perl(text: str, filename: str) -> Signature:
 
 
 _READERS = {
-    "python": _read_python,
     "shell": _read_shell,
     "javascript": _read_javascript,
     "typescript": _read_javascript,

@@ -2,7 +2,7 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,13 @@ from skillpouch.signatures.python.argparse_arguments import (
 from skillpouch.signatures.python.follow import Follower
 from skillpouch.signatures.python.lines import Marks
 from skillpouch.signatures.python.literals import ResolvedCall, items_of
-from skillpouch.signatures.python.outline import Outline
+from skillpouch.signatures.python.outline import (
+    Outline,
+    UnreadableError,
+    outline_of,
+    parse_python,
+    with_plain_lines,
+)
 from skillpouch.signatures.python.scopes import Tracked
 from skillpouch.signatures.python.values import (
     UNKNOWN,
@@ -375,16 +381,43 @@ _WORDS = (
 
 def read_argparse(outline: Outline) -> Signature | None:
     """Return the interface an argparse script gives itself, None when it makes no parser."""
-    if "argparse" not in outline.text:
+    is_here = "argparse" in outline.text
+    if not is_here and (outline.module_text is None or "parse_args(" not in outline.text):
         return None
-    parser = _find_parser(outline)
+    try:
+        parser = _find_parser(outline)
+    except UncertainError:
+        parser = _find_with_modules(outline)
+        if parser is None and is_here:
+            raise
     if parser is None:
         return None
     interface, commands = interfaces_of(command_of(parser))
     return Signature(reader="argparse", interface=interface, commands=commands)
 
 
-def _find_parser(outline: Outline) -> Parser | None:
+def _find_with_modules(outline: Outline) -> Parser | None:
+    """Find a parser that other files of the skill make or complete; None if that is uncertain."""
+    text_of = outline.module_text
+    if text_of is None:
+        return None
+
+    def read(module: str) -> Outline | None:
+        text = with_plain_lines(text_of(module))
+        try:
+            return outline_of(text, parse_python(text)) if text else None
+        except UnreadableError:
+            return None
+
+    try:
+        return _find_parser(outline, read)
+    except UncertainError:
+        return None
+
+
+def _find_parser(
+    outline: Outline, modules: Callable[[str], Outline | None] | None = None
+) -> Parser | None:
     parsers: list[Parser] = []
 
     def make(call: ResolvedCall) -> Tracked:
@@ -398,6 +431,7 @@ def _find_parser(outline: Outline) -> Parser | None:
         words=(*_WORDS, *_aliases(outline)),
         makers={"argparse.ArgumentParser": make},
         on_unfollowed=_refuse_unfollowed,
+        modules=modules,
     )
     try:
         follower.run_module()

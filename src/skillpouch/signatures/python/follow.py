@@ -88,7 +88,8 @@ class Frame:
 class Follower:
     """Follows one script; `makers` make the objects to follow, `words` mark the lines that matter.
 
-    `on_unfollowed` is called for methods of objects that were not made in this file.
+    `on_unfollowed` is called for methods of objects that were not made in this file. Functions of
+    other files are followed if `modules` returns the outline of their module.
     """
 
     def __init__(
@@ -98,9 +99,13 @@ class Follower:
         words: Sequence[str],
         makers: Mapping[str, Maker],
         on_unfollowed: Unfollowed,
+        modules: Callable[[str], Outline | None] | None = None,
     ) -> None:
-        self.relevance = Relevance(outline, words)
-        self.calls = CallFollower(makers, self._run_function, on_unfollowed)
+        self._words = words
+        self._relevances = {id(outline): Relevance(outline, words)}
+        self._modules = modules
+        self._scopes: dict[str, Scope | None] = {}
+        self.calls = CallFollower(makers, self._run_function, on_unfollowed, self._elsewhere)
         self.module = Scope(outline, outline.tree.body, call=self.calls)
 
     def run_module(self) -> None:
@@ -121,12 +126,31 @@ class Follower:
 
     def release(self) -> None:
         """Break reference cycles: otherwise the tree lives until the next garbage collection."""
-        self.module.release()
+        for scope in (self.module, *filter(None, self._scopes.values())):
+            scope.release()
         del self.calls
+
+    def _elsewhere(self, name: str) -> Any:
+        """Return what another file of the skill calls by this name."""
+        module, _, inside = name.rpartition(".")
+        if self._modules is None or not module:
+            return UNKNOWN
+        if module not in self._scopes:
+            outline = self._modules(module)
+            scope = None if outline is None else Scope(outline, outline.tree.body, call=self.calls)
+            if scope is not None:
+                scope.budget = self.module.budget
+                self._relevances[id(outline)] = Relevance(scope.outline, self._words)
+            self._scopes[module] = scope
+        found = self._scopes[module]
+        return UNKNOWN if found is None else found.lookup(inside)
+
+    def _relevance(self, frame: Frame) -> Relevance:
+        return self._relevances[id(frame.scope.outline)]
 
     def _run(self, body: Sequence[ast.stmt], frame: Frame) -> Ending:
         for node in body:
-            if frame.unrolled or self.relevance.covers(node):
+            if frame.unrolled or self._relevance(frame).covers(node):
                 ending = self._run_statement(node, frame)
                 if ending:
                     return ending
@@ -167,7 +191,7 @@ class Follower:
             owner = frame.scope.value(target.value)
             if isinstance(owner, Instance | Class):
                 owner.attributes[target.attr] = value
-                self._watch(target.attr, value)
+                self._watch(target.attr, value, frame)
             elif isinstance(owner, Tracked):
                 owner.assign(target.attr, value)
         elif isinstance(target, ast.Subscript):
@@ -185,19 +209,19 @@ class Follower:
             container = frame.scope.bound.setdefault(name, {})
             if isinstance(container, dict):
                 container[key] = value
-                self.relevance.add(name)
+                self._relevance(frame).add(name)
 
     def _bind(self, name: str, value: Any, frame: Frame) -> None:
         scope, outline = frame.scope, frame.scope.outline
-        if frame.unrolled or name in scope.bound or self._watch(name, value):
+        if frame.unrolled or name in scope.bound or self._watch(name, value, frame):
             scope.bound[name] = value
-            if name in outline.global_names:
+            if name in outline.global_names and outline is self.module.outline:
                 self.module.bound[name] = value
 
-    def _watch(self, name: str, value: Any) -> bool:
+    def _watch(self, name: str, value: Any, frame: Frame) -> bool:
         watched = holds_tracked(value) or isinstance(value, Instance | PythonFunction)
         if watched:
-            self.relevance.add(name)
+            self._relevance(frame).add(name)
         return watched
 
     def on_return(self, node: ast.Return, frame: Frame) -> Ending:
@@ -219,7 +243,7 @@ class Follower:
 
     def on_for(self, node: ast.For | ast.AsyncFor, frame: Frame) -> Ending:
         items = items_of(frame.scope.value(node.iter))
-        if not frame.unrolled and not self.relevance.is_called_in(node):
+        if not frame.unrolled and not self._relevance(frame).is_called_in(node):
             return None
         if items is None or len(items) > _MOST_ROUNDS:
             frame.scope.bound |= unpack(node.target, UNKNOWN)
@@ -265,7 +289,7 @@ class Follower:
         if frame.scope is not self.module or node.name not in frame.scope.outline.functions:
             frame.scope.bound[node.name] = function
         for decorator in node.decorator_list:
-            if self.relevance.covers(decorator):
+            if self._relevance(frame).covers(decorator):
                 value = frame.scope.value(decorator)
                 if isinstance(value, PythonFunction):
                     self.calls.apply(value, ResolvedCall(line=node.lineno, arguments=[function]))

@@ -43,12 +43,22 @@ _HARMLESS = frozenset(
 
 
 class CallFollower:
-    """Computes the value of each call; `run` follows the body of a function of the script."""
+    """Computes the value of each call; `run` follows the body of a function of the script.
 
-    def __init__(self, makers: Mapping[str, Maker], run: Run, on_unfollowed: Unfollowed) -> None:
+    `elsewhere` returns what a full name stands for in other files of the skill, if that is known.
+    """
+
+    def __init__(
+        self,
+        makers: Mapping[str, Maker],
+        run: Run,
+        on_unfollowed: Unfollowed,
+        elsewhere: Callable[[str], Any],
+    ) -> None:
         self._makers = makers
         self._run = run
         self._on_unfollowed = on_unfollowed
+        self._elsewhere = elsewhere
         self._active: list[FunctionNode] = []
         self._selves: list[Any] = []
         self.reached: set[FunctionNode | ast.ClassDef] = set()
@@ -82,6 +92,9 @@ class CallFollower:
         return self.apply(owner.attribute(name), call)
 
     def apply(self, callee: Any, call: ResolvedCall) -> Any:
+        if isinstance(callee, Reference) and callee.name not in self._makers:
+            found = self._elsewhere(callee.name)
+            callee = found if isinstance(found, PythonFunction | Class) else callee
         if isinstance(callee, PythonFunction):
             return self.enter(callee, call)
         if isinstance(callee, Class):

@@ -79,6 +79,11 @@ BLOCKS: dict[type[ast.AST], tuple[str, ...]] = {
 }
 
 
+# Returns the text of a module of the same skill by the name that a script imports, "" if there is
+# none; a relative name starts with dots.
+ModuleText = Callable[[str], str]
+
+
 @dataclass(slots=True, eq=False)
 class Outline:
     """What one pass over a module's statements found.
@@ -99,6 +104,7 @@ class Outline:
     marked: list[ast.AST] = field(default_factory=list)
     main_blocks: list[ast.If] = field(default_factory=list)
     is_submodule: bool = False  # it imports relatively, which fails in a file run by its path
+    module_text: ModuleText | None = None  # for modules of the same skill
 
     def dotted(self, node: ast.expr) -> str:
         """Return the full name of an imported thing, "" for anything else."""

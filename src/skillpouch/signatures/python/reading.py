@@ -13,6 +13,7 @@ from skillpouch.signatures.python.docstrings import leading_comment, leading_doc
 from skillpouch.signatures.python.functions import read_fire, read_handler, read_main
 from skillpouch.signatures.python.outline import (
     LONGEST_TEXT,
+    ModuleText,
     Outline,
     UnreadableError,
     acts_when_run,
@@ -73,6 +74,8 @@ def _asks(node: ast.Call, outline: Outline) -> bool:
 
 _TESTING = frozenset({"pytest", "unittest"})
 
+_OF_WORDS = ("argparse", "click", "typer")  # readers of programs that certainly take words
+
 # Libraries that derive an interface from a program at run time, so that it cannot be read.
 _NOT_READ = ("optparse", "docopt", "absl.flags", "absl", "tap", "plac", "cyclopts")
 
@@ -93,7 +96,9 @@ _READERS: tuple[Callable[[Outline], Signature | None], ...] = (
 )
 
 
-def read_python(text: str, *, filename: str = "") -> Signature:
+def read_python(
+    text: str, *, filename: str = "", module_text: ModuleText | None = None
+) -> Signature:
     """Return the signature of a script; never raises, whatever the text."""
     text = with_plain_lines(text)
     try:
@@ -101,13 +106,14 @@ def read_python(text: str, *, filename: str = "") -> Signature:
     except UnreadableError as error:
         return _unreadable(text, error.reason, error.line)
     try:
-        return _read(text, tree, filename)
+        return _read(text, tree, filename, module_text)
     except RecursionError:
         return _unreadable(text, "its definitions are nested too deeply to follow", None)
 
 
-def _read(text: str, tree: ast.Module, filename: str) -> Signature:
+def _read(text: str, tree: ast.Module, filename: str, module_text: ModuleText | None) -> Signature:
     outline = outline_of(text, tree)
+    outline.module_text = module_text
     surroundings = facts_of(outline)
     signature = _interface(outline, surroundings, filename)
     description = _description(outline) or signature.interface.description or leading_comment(text)
@@ -132,9 +138,11 @@ def _interface(outline: Outline, surroundings: ProgramFacts, filename: str) -> S
             if signature := read(outline):
                 return signature
     except UncertainError as error:
+        reads_words = reader in _OF_WORDS
+        words = argument_list("", own_usage(outline.text, filename)) if reads_words else None
         return Signature(
             reader=reader,
-            interface=Interface(convention="stdin"),
+            interface=words or Interface(convention="stdin"),
             uncertain=error.reason,
             uncertain_line=error.line,
         )
