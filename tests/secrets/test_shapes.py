@@ -13,7 +13,14 @@ from skillpouch.secrets.sources import SecretValues
     "name",
     [
         *("JAVA_HOME", "REPORT_DIR", "MODEL_PATH", "LD_LIBRARY_PATH", "SKILLS_REGISTRY"),
-        *("SCANNER_PYTHON", "BRIDGE_URL", "MAX_ROWS", "SCAN_ENGINE", "REQUEST_TIMEOUT"),
+        *(
+            "SCANNER_PYTHON",
+            "BRIDGE_URL",
+            "MAX_ROWS",
+            "SCAN_ENGINE",
+            "REQUEST_TIMEOUT",
+            "THREAD_ID",
+        ),
         "MAX_OUTPUT_TOKENS",
     ],
 )
@@ -26,6 +33,7 @@ def test_what_a_name_says_is_no_secret_is_a_setting(name: str) -> None:
     [
         *("API_KEY", "DATABASE_URL", "MAX_TOKEN", "HOME", "DIR", "WEBHOOK_PATH", "AUTH_TOKEN_DIR"),
         *("SSH_PRIVATE_KEY_PATH", "SECRETS_DIR", "report_dir", "SLACK_WEBHOOK_URL", "OPENAI"),
+        "AWS_ACCESS_KEY_ID",
     ],
 )
 def test_any_other_name_is_a_secret_until_somebody_says_more(name: str) -> None:
