@@ -1,6 +1,7 @@
 """What it costs that a call can be undone: undoable against direct, writing nothing and 100 files.
 
-Interleaved in one run, in workspaces of 10 and of 10,000 files; minimum and median of the rounds.
+Interleaved in one run, in workspaces of 10 and of 10,000 files; minimum and median of the rounds,
+and the median of the ratios of each round. Each file gets a thousand bytes that it did not have.
 """
 
 import argparse
@@ -12,40 +13,57 @@ from pathlib import Path
 
 from skillpouch import Policy, SkillManager
 
+BYTES = 1_000
+TEXT = f'str(time.time_ns()) * ({BYTES} // 19) + "x" * ({BYTES} % 19)'  # of 19 digits
 SCRIPTS = {
     "nothing.py": '"""Say ok."""\n\n\ndef handler(args):\n    return {"ok": True}\n',
     "nothing_bash.sh": "# Say ok.\necho ok\n",
     "new.py": (
-        '"""Write a hundred new files."""\n\n\ndef handler(args):\n    for number in range(100):\n'
-        '        with open(f"new-{number}", "w") as file:\n            file.write("x")\n'
+        '"""Write a hundred new files."""\nimport time\n\n\ndef handler(args):\n'
+        f"    text = {TEXT}\n    for number in range(100):\n"
+        '        with open(f"new-{number}", "w") as file:\n            file.write(text)\n'
     ),
     "folders.py": (
-        '"""Write a hundred files in ten new folders."""\nimport os\n\n\ndef handler(args):\n'
-        '    for number in range(100):\n        os.makedirs(f"new-{number // 10}", exist_ok=True)\n'
+        '"""Write a hundred files in ten new folders."""\nimport os\nimport time\n\n\n'
+        f"def handler(args):\n    text = {TEXT}\n    for number in range(100):\n"
+        '        os.makedirs(f"new-{number // 10}", exist_ok=True)\n'
         '        with open(f"new-{number // 10}/{number}", "w") as file:\n'
-        '            file.write("x")\n'
+        "            file.write(text)\n"
     ),
     "overwritten.py": (
-        '"""Write a hundred files that exist."""\n\n\ndef handler(args):\n'
-        "    for number in range(100):\n"
-        '        with open(f"old-{number}", "w") as file:\n            file.write("x")\n'
+        '"""Write a hundred files that exist."""\nimport time\n\n\ndef handler(args):\n'
+        f"    text = {TEXT}\n    for number in range(100):\n"
+        '        with open(f"old-{number}", "w") as file:\n            file.write(text)\n'
+    ),
+    "edited.py": (
+        '"""Change a hundred files in place."""\nimport time\n\n\ndef handler(args):\n'
+        f"    text = {TEXT}\n    for number in range(100):\n"
+        '        with open(f"old-{number}", "r+") as file:\n            file.write(text)\n'
     ),
 }
 WAYS = ("direct", "undoable")
+_WARM_UP = 10  # rounds that start what stays warm
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--tools", default="", help="names of tools, with commas; all without it")
+    parser.add_argument("--files", default="10,10000", help="sizes of workspaces, with commas")
     options = parser.parse_args()
-    for files in (10, 10_000):
+    names = [name for name in SCRIPTS if _tool(name) in options.tools.split(",")] or list(SCRIPTS)
+    for files in map(int, options.files.split(",")):
         with tempfile.TemporaryDirectory(prefix="skillpouch-bench-") as folder:
             os.environ["XDG_STATE_HOME"] = f"{folder}/state"
             os.environ["XDG_CONFIG_HOME"] = f"{folder}/config"
-            race(Path(folder), files, options.rounds)
+            race(Path(folder), files, options.rounds, names)
 
 
-def race(folder: Path, files: int, rounds: int) -> None:
+def _tool(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def race(folder: Path, files: int, rounds: int, names: list[str]) -> None:
     scripts = folder / "skills/s/scripts"
     scripts.mkdir(parents=True)
     (folder / "skills/s/SKILL.md").write_text("---\nname: s\ndescription: d\n---\n")
@@ -57,7 +75,7 @@ def race(folder: Path, files: int, rounds: int) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text("x")
         for number in range(100):
-            (folder / way / f"old-{number}").write_text("x")
+            (folder / way / f"old-{number}").write_text("x" * BYTES)
     # Trusting: it does not ask about 100 files that are overwritten.
     managers = {
         way: SkillManager(
@@ -65,26 +83,30 @@ def race(folder: Path, files: int, rounds: int) -> None:
         )
         for way in WAYS
     }
-    for name in SCRIPTS:
-        tool = f"s.{name.partition('.')[0]}"
+    for name in names:
+        tool = f"s.{_tool(name)}"
         times = interleaved(managers, folder, tool, rounds if "nothing" in name else rounds // 2)
         for way, each in times.items():
             figures = f"min {min(each):8.3f} ms  median {statistics.median(each):8.3f} ms"
             print(f"{files:>6} files  {tool:<15} {way:<9} {figures}")
         ratio = min(times["undoable"]) / min(times["direct"])
         usual = statistics.median(times["undoable"]) / statistics.median(times["direct"])
-        print(f"{files:>6} files  {tool:<15} undoable / direct: min {ratio:.2f} median {usual:.2f}")
+        pairs = zip(times["undoable"], times["direct"], strict=True)
+        paired = statistics.median(undoable / direct for undoable, direct in pairs)
+        ratios = f"min {ratio:.2f} median {usual:.2f} paired {paired:.2f}"
+        print(f"{files:>6} files  {tool:<15} undoable / direct: {ratios}")
 
 
 def interleaved(
     managers: dict[str, SkillManager], folder: Path, tool: str, rounds: int
 ) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {way: [] for way in managers}
-    for number in range(rounds + 10):
-        for way, manager in managers.items():
+    for number in range(rounds + _WARM_UP):
+        turn = list(managers.items())
+        for way, manager in turn if number % 2 else reversed(turn):
             started = time.perf_counter()
             result = manager.call(tool, {})
-            if number >= 10:  # the first rounds start what stays warm
+            if number >= _WARM_UP:
                 times[way].append((time.perf_counter() - started) * 1e3)
             assert not result.is_error
             assert result.protections["writes"].startswith(way)
