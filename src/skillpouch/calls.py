@@ -98,6 +98,18 @@ class Fetched:
 Vouch = Callable[[Fetched], Awaitable[None]]  # raises CallDeniedError if nobody approves
 
 
+class CallLayers(list[Path]):
+    """Folders with what the programs of a call changed in the workspace, also if it was cancelled.
+
+    A sandbox goes on using those in `lent`, and waits for them: whoever takes such a folder calls
+    the function there, with whether it is empty and in its place again.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lent: dict[Path, Callable[[bool], None]] = {}
+
+
 class CallRecord:
     """What is known of a call once it runs: its id, and when its program was started.
 
@@ -139,9 +151,7 @@ class ToolCall:
     writes_chosen: bool = False  # somebody asked for it: then nothing runs that cannot keep to it
     sees_staged: bool = False  # it works on what waits in its session, as a staged call does
     stack: tuple[Path, ...] = ()  # the layers of that, the upmost first
-    # Folders with what its programs changed in the workspace, also if it was cancelled; none if
-    # they wrote directly.
-    layers: list[Path] = field(default_factory=list, compare=False, repr=False)
+    layers: CallLayers = field(default_factory=CallLayers, compare=False, repr=False)
     # What is to be done when its changes have reached the workspace.
     when_applied: list[Callable[[], None]] = field(default_factory=list, compare=False, repr=False)
     # What is to be done when they are staged.

@@ -17,7 +17,8 @@ from typing import Any
 import pytest
 
 from skillpouch import SkillManager
-from skillpouch.execution.command import Command, Ended, Prestarted
+from skillpouch.calls import CallLayers
+from skillpouch.execution.command import Command, Ended, PreforkSpec, Prestarted
 from skillpouch.execution.confinement import Confinement
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.layers import layer_folders, why_direct
@@ -180,6 +181,71 @@ async def test_a_sandbox_serves_the_next_call_though_the_last_one_wrote(run: Run
     await run("echo x > a")
 
     assert sandboxes() == [first]
+
+
+async def borrow(engine: Engine, command: Command) -> tuple[Path, Callable[[bool], None]]:
+    """Run a command that changes much; return the folder that is lent, and what ends the loan."""
+    borrowed = replace(command, layers=CallLayers())
+    confinement = Confinement(workspace=command.cwd, layered=True)
+    if isinstance(command.warm, PreforkSpec):
+        home = command.cwd.parent / "skill"
+        skill = Skill(home=home, workspace=command.cwd)
+        confinement = replace(skill.confinement, layered=True)
+    await engine.run(borrowed, confinement)
+    assert isinstance(borrowed.layers, CallLayers)
+    ((folder, end_loan),) = borrowed.layers.lent.items()
+    assert borrowed.layers == [folder]
+    return folder, end_loan
+
+
+MANY = "for n in {1..30}; do echo $n > made-$n; done; rm old; ls | wc -l"
+
+
+@pytest.mark.promise("layer-2")
+@every_way
+async def test_a_sandbox_lends_a_layer_with_much_in_it_and_goes_on_when_it_is_back(
+    engine: Engine, run: Run, workspace: Path, tmp_path: Path, way: str
+) -> None:
+    (workspace / "old").write_text("x")
+    for number in range(3):
+        folder, end_loan = await borrow(engine, WAYS[way](workspace, MANY))
+        assert len(names_in(folder)) == 31
+        meanwhile = await run("ls", way)  # in another sandbox, or a later one
+        (tmp_path / f"taken-{number}").mkdir()
+        for each in list(folder.iterdir()):
+            each.rename(tmp_path / f"taken-{number}" / each.name)
+        end_loan(True)
+
+        after = await run("ls; echo -n x > one", way)
+
+        assert (meanwhile.said, after.said, after.changed) == ("old\n", "old\n", {"one": "x"})
+
+
+async def test_a_sandbox_whose_layer_does_not_come_back_ends(
+    engine: Engine, run: Run, workspace: Path
+) -> None:
+    (workspace / "old").write_text("x")
+    folder, end_loan = await borrow(engine, cold(workspace, MANY))
+    (first,) = sandboxes()
+
+    end_loan(False)
+    after = await run("ls")
+
+    assert after.said == "old\n"
+    assert first not in sandboxes()
+    assert len(names_in(folder)) == 31  # it is still whoever's took it
+
+
+async def test_a_lent_layer_stays_when_the_engine_ends(workspace: Path) -> None:
+    (workspace / "old").write_text("x")
+    async with Engine() as engine:
+        folder, end_loan = await borrow(engine, cold(workspace, MANY))
+    assert len(names_in(folder)) == 31
+
+    end_loan(True)
+    await asyncio.sleep(0)
+
+    assert not folder.exists()  # returned to a sandbox that is gone
 
 
 @pytest.mark.promise("layer-3")
@@ -553,3 +619,27 @@ async def test_a_waiting_node_sees_the_workspace_as_it_is_when_its_call_starts(
         for number in range(6)
     ]
     assert (workspace / "kept").read_text() == "5"
+
+
+async def test_the_sandbox_of_a_call_that_wrote_much_serves_the_next_one(
+    tmp_path: Path, workspace: Path
+) -> None:
+    scripts = tmp_path / "skills" / "demo" / "scripts"
+    scripts.mkdir(parents=True)
+    (scripts.parent / "SKILL.md").write_text("---\nname: demo\ndescription: Demo.\n---\n")
+    (scripts / "many.sh").write_text(f"# Write many files.\n{MANY}; echo $1 > made-1\n")
+    (workspace / "old").write_text("old")
+    manager = SkillManager(tmp_path / "skills", workspace=workspace)
+
+    first = await manager.acall("demo.many", "one")
+    served = sandboxes()
+    (workspace / "old").write_text("old")
+    second = await manager.acall("demo.many", "two")
+
+    assert (first.stdout, second.stdout) == ("30\n", "30\n")
+    assert sandboxes() == served
+    assert [each.path for each in second.changes] == sorted(["made-1", "old"])
+    assert (workspace / "made-1").read_text() == "two\n"
+    assert (await manager.aundo(second)).conflicts == ()
+    assert (workspace / "made-1").read_text() == "one\n"
+    assert (workspace / "old").read_text() == "old"

@@ -249,7 +249,7 @@ def test_file_systems_that_cannot_exchange_two_names(
     assert not any(helper.directly(workspace, GIVEN))
     before = tree_of(workspace)
     kept = staged(helper, workspace, tmp_path / "layer", tmp_path / "store", *CALL)
-    monkeypatch.setattr(file_state, "_flagged", lambda: lambda *_: False)  # as NFS answers
+    monkeypatch.setattr(file_state, "_rename", lambda *_: False)  # as NFS answers
 
     assert kept.apply().conflicts == ()
     applied = tree_of(workspace)

@@ -208,6 +208,98 @@ def test_the_workspace_itself_is_changed_and_restored(bench: Bench) -> None:
     assert differences(after, tree_of(bench.workspace)) == []
 
 
+class Loan:
+    """A layer whose folder goes back to `home`; `ended` is what its sandbox is told."""
+
+    def __init__(self, bench: Bench, *operations: Operation) -> None:
+        layer = bench.helper.layer(bench.workspace, bench.workspace.parent / "lent", [*operations])
+        self.home = layer
+        self.inode = layer.stat().st_ino
+        self.ended: list[bool] = []
+        self.kept = bench.store.begin("lent", bench.workspace, tool="t", started_ns=time.time_ns())
+        self.kept.adopt(layer, lent={layer: self.ended.append})
+        assert (self.ended, self.home.exists()) == ([], False)
+
+    def is_back(self) -> bool:
+        """Whether the same folder is in its place again, and empty."""
+        is_same = self.home.exists() and self.home.stat().st_ino == self.inode
+        return self.ended == [True] and is_same and not names_in(self.home)
+
+
+LENT: tuple[Operation, ...] = (
+    *(("write", f"new-{number}", "x") for number in range(3)),
+    ("append", "old", "er"),
+    ("write", "folder/inner", "in"),
+    ("delete", "gone"),
+)
+
+
+def lent_to(bench: Bench) -> Loan:
+    bench.given(("write", "old", "old"), ("write", "gone", "x"), ("mkdir", "folder"))
+    return Loan(bench, *LENT)
+
+
+@pytest.mark.promise("undo-13")
+def test_a_lent_layer_is_back_and_empty_when_its_changes_have_arrived(bench: Bench) -> None:
+    loan = lent_to(bench)
+    before = tree_of(bench.workspace)
+
+    outcome = loan.kept.apply()
+
+    assert loan.is_back()
+    assert outcome.conflicts == ()
+    arrived = ["folder/inner", "new-0", "new-1", "new-2", "old"]
+    assert files_in(bench.workspace) == arrived
+    assert loan.kept.undo().conflicts == ()
+    assert differences(before, tree_of(bench.workspace)) == []
+
+
+@pytest.mark.parametrize("way", ["stage", "refuse", "discard"])
+def test_a_lent_layer_is_back_when_its_changes_are_kept_or_discarded(
+    bench: Bench, way: str
+) -> None:
+    loan = lent_to(bench)
+    before = tree_of(bench.workspace)
+
+    getattr(loan.kept, way)()
+
+    assert loan.is_back()
+    assert differences(before, tree_of(bench.workspace)) == []
+    if way != "discard":
+        again = ChangeStore(bench.store.directory).get("lent")
+        assert again.apply().conflicts == ()
+        assert files_in(bench.workspace)[-1] == "old"
+        assert (bench.workspace / "old").read_text() == "older"
+
+
+def test_a_lent_layer_that_cannot_go_back_stays_with_its_call(bench: Bench) -> None:
+    loan = lent_to(bench)
+    before = tree_of(bench.workspace)
+    loan.home.parent.rename(loan.home.parent.with_name("elsewhere"))
+
+    loan.kept.apply()
+
+    assert loan.ended == [False]
+    assert names_in(bench.store.directory / "lent" / "upper") == ["0"]
+    assert (bench.workspace / "old").read_text() == "older"
+    assert loan.kept.undo().conflicts == ()
+    assert differences(before, tree_of(bench.workspace)) == []
+
+
+def test_of_the_facts_of_a_call_the_last_whole_line_counts(bench: Bench) -> None:
+    kept = bench.call(("write", "a", "1"))
+    kept.apply()
+    facts = bench.store.directory / kept.id / "call.json"
+    facts.write_bytes(facts.read_bytes() + facts.read_bytes()[:40])  # the disk was full
+
+    found = ChangeStore(bench.store.directory).get(kept.id)
+
+    assert found.state == "applied"
+    found.undo()
+    assert ChangeStore(bench.store.directory).get(kept.id).state == "undone"
+    assert files_in(bench.workspace) == []
+
+
 def test_the_time_of_a_folder_alone_is_a_change(bench: Bench) -> None:
     bench.given(("mkdir", "docs"), ("write", "docs/a", "a"))
     before = tree_of(bench.workspace)

@@ -28,7 +28,9 @@ from skillpouch.workspace.change_store import ChangeStore
 
 def work(home, store):
     kept = ChangeStore(store).begin("1", home / "workspace", tool="t", started_ns=time.time_ns())
-    (kept.take if order["stage"] else kept.adopt)(home / "upper")
+    # The folder of a sandbox, which gets it back empty.
+    lent = {home / "upper": bool} if order["lend"] else {}
+    (kept.take if order["stage"] else kept.adopt)(home / "upper", lent=lent)
     if order["discard"]:
         kept.discard()
         return
@@ -101,7 +103,7 @@ class Host:
             [sys.executable, "-c", _HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.before = tree_of(workspace)
-        home, store = self.run(10**9)
+        home, store = self.run(10**9, lend=True)
         self.calls = self.last
         kept = ChangeStore(store).get("1")
         kept.apply()
@@ -121,7 +123,7 @@ class Host:
         assert stdin is not None
         assert stdout is not None
         words = {"home": str(home), "store": str(store), "calls": calls, **order}
-        words = {"discard": False, "stage": True, **words}
+        words = {"discard": False, "stage": True, "lend": False, **words}
         stdin.write(json.dumps(words) + "\n")
         stdin.flush()
         self.last = int(stdout.readline())
@@ -168,7 +170,7 @@ def test_a_host_that_is_killed_leaves_no_half_and_loses_nothing(host: Host, mome
     states = set[str]()
     for _ in range(moments):
         moment, is_staged = numbers.randint(1, host.calls), numbers.random() < 0.5
-        home, store = host.run(moment, stage=is_staged)
+        home, store = host.run(moment, stage=is_staged, lend=numbers.random() < 0.5)
 
         kept = found_after(store)
 
@@ -194,7 +196,8 @@ def test_a_host_that_is_killed_while_it_discards_changes(host: Host, moments: in
     numbers = random.Random(moments)
     for _ in range(moments):
         moment, is_staged = numbers.randint(most // 2, most), numbers.random() < 0.5
-        home, store = host.run(moment, discard=True, stage=is_staged)
+        is_lent = numbers.random() < 0.5
+        home, store = host.run(moment, discard=True, stage=is_staged, lend=is_lent)
 
         kept = found_after(store)
 

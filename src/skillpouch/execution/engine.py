@@ -36,8 +36,7 @@ from skillpouch.execution.layers import why_direct
 from skillpouch.execution.machine import Machine
 from skillpouch.execution.proxy.allowlist import through_proxy
 from skillpouch.execution.replies import Finished, Ineligible, Lost, NotStarted, Reply, verdict
-from skillpouch.execution.sandbox_client import SandboxClient
-from skillpouch.execution.sandbox_pool import AnySandbox
+from skillpouch.execution.sandbox_pool import AnySandbox, give_back_with_layer
 from skillpouch.execution.sandboxes import (
     OwnSandbox,
     SandboxProvider,
@@ -333,13 +332,12 @@ def _give_back(
 ) -> tuple[str, ...]:
     """Take what a call changed, and give back its sandbox; return the hosts it was refused."""
     refused = sandbox.listener.shut() if sandbox.listener is not None else ()
-    if sandbox.layer is not None:
-        taken, reusable = sandbox.layer.take(reusable=reusable)
-        command.layers.extend(taken)
-        if reusable and isinstance(sandbox, SandboxClient):
-            # A prestarted program may look at names before its call: they are forgotten then.
-            sandbox.layer.forget_soon(asyncio.get_running_loop())
-    sandbox.give_back(reusable=reusable)
+    if isinstance(sandbox, UnsandboxedProcess):
+        sandbox.give_back(reusable=reusable)
+    else:
+        # Nobody may settle a background command before its sandbox is needed again.
+        lends = not command.background
+        give_back_with_layer(sandbox, command.layers, reusable=reusable, lends=lends)
     return refused
 
 

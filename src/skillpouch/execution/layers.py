@@ -12,17 +12,64 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from skillpouch.environment import state_directory
 from skillpouch.execution.confinement import Plan
 from skillpouch.execution.machine import Machine
-from skillpouch.execution.sandbox_client import Layer
 from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
 from skillpouch.untrusted_files import open_plain
 
+# Two ticks of the slowest kernel clock, 100 Hz: file times have its resolution.
+TICKS_NS = 20_000_000
+# Attributes that an overlay sets; those of this name that a program sets get another "overlay.".
+_OVERLAYS_OWN = re.compile(r"(user|trusted)\.overlay\.(?!overlay\.)")
 _ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class LayerPlace:
+    """Where a new layer is made, and over what.
+
+    `pinned` are the names in the workspace that are mount points, or hold one.
+    """
+
+    above: str
+    number: int
+    workspace: str
+    pinned: frozenset[str]
+
+
+class LayerRoot:
+    """The properties of a folder that is the root of an overlay."""
+
+    def __init__(self, folder: str) -> None:
+        status = os.stat(folder)  # noqa: PTH116
+        self.rights = (status.st_mode & 0o7777, status.st_uid, status.st_gid)
+        self.times = (status.st_atime_ns, status.st_mtime_ns)
+        self.changed_ns = status.st_ctime_ns
+        names = [name for name in os.listxattr(folder) if not _OVERLAYS_OWN.match(name)]
+        self.attributes = {name: os.getxattr(folder, name) for name in names}
+
+    def is_like(self, other: "LayerRoot") -> bool:
+        return self.rights == other.rights and self.attributes == other.attributes
+
+    def settled(self, now_ns: int) -> int:
+        """Return its ctime; 0 if a change a moment later could have the same one."""
+        return self.changed_ns if self.changed_ns < now_ns - TICKS_NS else 0
+
+    def copy_to(self, folder: str) -> None:
+        mode, uid, gid = self.rights
+        if (uid, gid) != (os.geteuid(), os.getegid()):
+            with contextlib.suppress(PermissionError):  # only root gives folders away
+                os.chown(folder, uid, gid)
+        for name, value in self.attributes.items():
+            with contextlib.suppress(OSError):  # another file system may not have it
+                os.setxattr(folder, name, value)
+        os.chmod(folder, mode)  # noqa: PTH101
+        os.utime(folder, ns=self.times)
 
 
 def _pinned_names(plan: Plan) -> frozenset[str]:
@@ -46,10 +93,10 @@ class LayerFolders:
         self._numbers = itertools.count(1)
         atexit.register(self._remove)
 
-    def new(self, plan: Plan) -> Layer:
-        """Return a new layer; its root is like that of what it lies on."""
+    def new(self, plan: Plan) -> LayerPlace:
+        """Return the place of a new layer; its root is to be like that of what it lies on."""
         below = plan.stack[0] if plan.stack else str(plan.workspace)
-        return Layer(self.path, next(self._numbers), below, _pinned_names(plan))
+        return LayerPlace(self.path, next(self._numbers), below, _pinned_names(plan))
 
     def _remove(self) -> None:
         if os.getpid() == self._process:  # not in a process that was forked from it

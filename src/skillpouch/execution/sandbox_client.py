@@ -5,7 +5,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import socket
 import termios
 import time
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skillpouch.execution.command import Command, PreforkSpec
+from skillpouch.execution.layers import TICKS_NS, LayerPlace, LayerRoot
 from skillpouch.execution.replies import (
     Finished,
     Ineligible,
@@ -315,24 +315,20 @@ def _send_job(sock: socket.socket, job: tuple[Any, ...], fds: tuple[int, ...]) -
             os.close(file)
 
 
-# Two ticks of the slowest kernel clock, 100 Hz: file times have its resolution.
-_TICKS_NS = 20_000_000
-# Attributes that an overlay sets; those of this name that a program sets get another "overlay.".
-_OVERLAYS_OWN = re.compile(r"(user|trusted)\.overlay\.(?!overlay\.)")
+# Entries that are moved out of a layer: of more, the folder itself is lent, which takes one rename.
+_MOST_MOVED = 16
 
 
 class Layer:
-    """The folder over the workspace of one sandbox; its calls begin with an empty one each.
+    """The folder over the workspace of one sandbox; its calls begin with an empty one each."""
 
-    `pinned` are the names in the workspace that are mount points, or hold one.
-    """
-
-    def __init__(self, above: str, number: int, workspace: str, pinned: frozenset[str]) -> None:
-        self.number = number
-        self._folder = f"{above}/{number}"
+    def __init__(self, place: LayerPlace) -> None:
+        self.number = place.number
+        self._folder = f"{place.above}/{place.number}"
         self._upper = f"{self._folder}/upper"
-        self._workspace, self._pinned = workspace, pinned
+        self._workspace, self._pinned = place.workspace, place.pinned
         self._in_call = self._is_over = self._is_given = False
+        self.is_lent = False  # whoever takes what a call changed has the folder, and returns it
         self._taken = self._began_ns = 0
         self._configuration = -1  # of the overlay, once the zygote has mounted it
         self._forget: Callable[[], int] | None = None
@@ -342,7 +338,7 @@ class Layer:
         self._empty_at = self._alike_at = 0
         for folder in (self._folder, self._upper, f"{self._folder}/work"):
             os.mkdir(folder, 0o700)  # noqa: PTH102 - for each sandbox
-        self._model = _Root(self._workspace)
+        self._model = LayerRoot(self._workspace)
         self._model.copy_to(self._upper)
 
     def note_mounted(self, configuration: int) -> None:
@@ -367,7 +363,7 @@ class Layer:
         seen_ns = time.time_ns()
         if self._alike_at == os.stat(self._workspace).st_ctime_ns:  # noqa: PTH116 - on every call
             return True
-        now = _Root(self._workspace)
+        now = LayerRoot(self._workspace)
         if not now.is_like(self._model):
             return False
         if now.times[1] != os.stat(self._upper).st_mtime_ns:  # noqa: PTH116
@@ -392,18 +388,19 @@ class Layer:
         if self._forget is not None:
             self._forgotten = loop.run_in_executor(None, self._forget)
 
-    def take(self, *, reusable: bool) -> tuple[list[Path], bool]:
+    def take(self, *, reusable: bool, lends: bool = False) -> tuple[list[Path], bool]:
         """End a call of which no process is alive.
 
         Return the folder with what it changed, none if it changed nothing; and whether the layer is
-        empty now, and another call may use it.
+        empty now, and another call may use it. With `lends`, that may be the folder of the overlay
+        itself, for which `is_lent` is true until `take_back`.
         """
         self._in_call = False
         if self._is_untouched() and not self._is_over:
             return [], reusable
         try:
             names = os.listdir(self._upper)  # noqa: PTH208 - on every call
-            now = _Root(self._upper)
+            now = LayerRoot(self._upper)
             same_root = now.is_like(self._model)
         except OSError:  # such as a root that nobody may read any more
             names, now, same_root = [], self._model, False
@@ -413,11 +410,12 @@ class Layer:
         taken: list[Path] = []
         # A time that is not one of the call's duration was set by it.
         mtime, is_set = now.times[1], now.times[1] != self._model.times[1]
-        is_set = is_set and not self._began_ns - _TICKS_NS <= mtime <= time.time_ns()
+        is_set = is_set and not self._began_ns - TICKS_NS <= mtime <= time.time_ns()
         if names or is_set or not same_root:
-            if reusable:
+            self.is_lent = lends and reusable and len(names) > _MOST_MOVED
+            if reusable and not self.is_lent:
                 taken, reusable = self._move(names, now)
-            if not reusable:
+            if self.is_lent or not reusable:
                 self._is_given = True
                 taken.append(Path(self._upper))
         self._empty_at = 0 if taken else now.settled(self._began_ns)
@@ -431,9 +429,9 @@ class Layer:
             now = os.stat(self._upper).st_ctime_ns  # noqa: PTH116 - on every call
         except OSError:
             return False
-        return now == self._empty_at and now < self._began_ns - _TICKS_NS
+        return now == self._empty_at and now < self._began_ns - TICKS_NS
 
-    def _move(self, names: list[str], upper: "_Root") -> tuple[list[Path], bool]:
+    def _move(self, names: list[str], upper: LayerRoot) -> tuple[list[Path], bool]:
         """Move what is in the layer to a folder of its own; return whether nothing is left."""
         self._taken += 1
         taken = f"{self._folder}.{self._taken}"
@@ -449,6 +447,16 @@ class Layer:
             done = False  # such as a folder that nobody may write, rename(2)
         upper.copy_to(taken)
         return [Path(taken)], done
+
+    def take_back(self, *, is_back: bool) -> bool:
+        """End the loan of the folder; return whether another call may use the layer.
+
+        `is_back`: it is in its place again, and empty.
+        """
+        self.is_lent, self._is_given = False, not is_back
+        if self._is_over:
+            self._remove()
+        return is_back and not self._is_over
 
     def close(self) -> None:
         """Remove the layer; while a call runs in it, after its changes were taken."""
@@ -468,33 +476,3 @@ class Layer:
         # What cannot be removed now is removed with the folder of this process.
         with contextlib.suppress(OSError):
             remove_tree(f"{self._folder}/work" if self._is_given else self._folder)
-
-
-class _Root:
-    """The properties of a folder that is the root of an overlay."""
-
-    def __init__(self, folder: str) -> None:
-        status = os.stat(folder)  # noqa: PTH116
-        self.rights = (status.st_mode & 0o7777, status.st_uid, status.st_gid)
-        self.times = (status.st_atime_ns, status.st_mtime_ns)
-        self.changed_ns = status.st_ctime_ns
-        names = [name for name in os.listxattr(folder) if not _OVERLAYS_OWN.match(name)]
-        self.attributes = {name: os.getxattr(folder, name) for name in names}
-
-    def is_like(self, other: "_Root") -> bool:
-        return self.rights == other.rights and self.attributes == other.attributes
-
-    def settled(self, now_ns: int) -> int:
-        """Return its ctime; 0 if a change a moment later could have the same one."""
-        return self.changed_ns if self.changed_ns < now_ns - _TICKS_NS else 0
-
-    def copy_to(self, folder: str) -> None:
-        mode, uid, gid = self.rights
-        if (uid, gid) != (os.geteuid(), os.getegid()):
-            with contextlib.suppress(PermissionError):  # only root gives folders away
-                os.chown(folder, uid, gid)
-        for name, value in self.attributes.items():
-            with contextlib.suppress(OSError):  # another file system may not have it
-                os.setxattr(folder, name, value)
-        os.chmod(folder, mode)  # noqa: PTH101
-        os.utime(folder, ns=self.times)

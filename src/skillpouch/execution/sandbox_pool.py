@@ -4,12 +4,15 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Protocol
 
+from skillpouch.calls import CallLayers
 from skillpouch.execution.prestarted import PrestartedSandbox
 from skillpouch.execution.replies import Ineligible
-from skillpouch.execution.sandbox_client import SandboxClient, SandboxOwner
+from skillpouch.execution.sandbox_client import Layer, SandboxClient, SandboxOwner
 
 AnySandbox = SandboxClient | PrestartedSandbox
 
@@ -316,3 +319,34 @@ def _is_current(sandbox: AnySandbox) -> bool:
         return sandbox.layer is None or sandbox.layer.renew()
     except OSError:
         return False
+
+
+def give_back_with_layer(
+    sandbox: AnySandbox, layers: list[Path], *, reusable: bool, lends: bool
+) -> None:
+    """Take what a call changed, and give back its sandbox: later if its layer is lent."""
+    layer = sandbox.layer
+    if layer is not None:
+        lends = lends and isinstance(layers, CallLayers)
+        taken, reusable = layer.take(reusable=reusable, lends=lends)
+        layers.extend(taken)
+        loop = asyncio.get_running_loop()
+        if reusable and isinstance(sandbox, SandboxClient):
+            # A prestarted program may look at names before its call: they are forgotten then.
+            layer.forget_soon(loop)
+        if layer.is_lent and isinstance(layers, CallLayers):
+            layers.lent[taken[0]] = partial(_end_loan, loop, sandbox, layer)
+            return
+    sandbox.give_back(reusable=reusable)
+
+
+def _end_loan(
+    loop: asyncio.AbstractEventLoop, sandbox: AnySandbox, layer: Layer, is_back: bool
+) -> None:
+    """Give back a sandbox whose layer was lent; from any thread."""
+
+    def end() -> None:
+        sandbox.give_back(reusable=layer.take_back(is_back=is_back))
+
+    with suppress(RuntimeError):  # the loop is closed, and its sandboxes with it
+        loop.call_soon_threadsafe(end)

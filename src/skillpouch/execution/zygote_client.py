@@ -218,7 +218,7 @@ class ZygoteClient:
     def _new_layer(self) -> Layer | None:
         if self._layers is None:
             return None
-        layer = self._layers.new(self._plan)
+        layer = Layer(self._layers.new(self._plan))
         self._unmounted[layer.number] = layer
         return layer
 

@@ -179,7 +179,11 @@ class Settler:
 
     async def settle(self, call: ToolCall, *, may_ask: bool = True) -> Settled:
         """Settle the layers of a call that has ended, whatever its outcome."""
-        found = await to_its_end(lambda: self._settled_unless_asked(call, may_ask))
+        try:
+            found = await to_its_end(lambda: self._settled_unless_asked(call, may_ask))
+        finally:
+            for end_loan in call.layers.lent.values():  # they could not be taken
+                end_loan(False)
         if isinstance(found, Settled):
             return found
         kept, facts, decision = found
@@ -250,6 +254,14 @@ class Settler:
     ) -> Settled | tuple[KeptCall, ChangeFacts, Decision]:
         """Settle a call at once; or stage it, and return what somebody must be asked about."""
         kept = self._begun(call)
+        try:
+            return self._settled_or_asked(call, kept, may_ask)
+        finally:
+            kept.return_layers()
+
+    def _settled_or_asked(
+        self, call: ToolCall, kept: KeptCall, may_ask: bool
+    ) -> Settled | tuple[KeptCall, ChangeFacts, Decision]:
         self._take(call, kept)
         if kept.is_empty:
             kept.discard()
@@ -270,14 +282,14 @@ class Settler:
         waiting = [each for each in map(self._staged, call.record.base) if each is not None]
         seen = [layer for each in waiting for layer in each.layers]
         if not seen:
-            (kept.take if call.record.base else kept.adopt)(*call.layers)
+            (kept.take if call.record.base else kept.adopt)(*call.layers, lent=call.layers.lent)
             return
         try:
             below = self._show((*seen, call.terms.workspace))
         except OSError as error:
             raise ChangesError.of("the changes of the call cannot be read", error) from error
         try:
-            kept.take(*call.layers, below=below)
+            kept.take(*call.layers, below=below, lent=call.layers.lent)
         finally:
             os.close(below)
 

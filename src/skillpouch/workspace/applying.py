@@ -2,7 +2,6 @@
 
 import errno
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Iterable
@@ -11,7 +10,7 @@ from contextlib import suppress
 from skillpouch.results import Conflict
 from skillpouch.runtime.removal import remove_tree
 from skillpouch.text import escape_hidden
-from skillpouch.workspace.call_folder import PLAN, PROGRESS, STEPS, Run, read_file, write_file
+from skillpouch.workspace.call_folder import PLAN, Run, StepLog, append_line, write_file
 from skillpouch.workspace.change_plan import (
     CHANGED,
     ChangePlan,
@@ -28,9 +27,9 @@ from skillpouch.workspace.file_state import (
     exchange,
     identity_of,
     is_folder,
+    is_one_mount,
     link,
     metadata_of,
-    mount_of,
     movable,
     move,
     name_of,
@@ -48,17 +47,8 @@ _HOLD = ".skillpouch-apply-"
 _ASIDE = ".aside"
 _WRITABLE = stat.S_IWUSR | stat.S_IXUSR
 # Somebody else is in the way: the step is left out, and the rest is done.
-_CONFLICTS = (
-    errno.EEXIST,
-    errno.ENOTEMPTY,
-    errno.ENOENT,
-    errno.ENOTDIR,
-    errno.ELOOP,
-    errno.EXDEV,
-    errno.EACCES,
-    errno.EPERM,
-    errno.EBUSY,
-)
+_IN_THE_WAY = errno.EEXIST, errno.ENOTEMPTY, errno.ENOENT, errno.ENOTDIR, errno.ELOOP
+_NOT_ALLOWED = errno.EACCES, errno.EPERM, errno.EXDEV, errno.EBUSY
 
 
 class Applier:
@@ -77,7 +67,7 @@ class Applier:
         self.conflicts: list[Conflict] = []
         self._blocked: set[str] = set()  # paths below which nothing is done
         self._settled: dict[int, bool] = {}
-        self._log = -1
+        self._log = StepLog(call.root)
         self._shared: set[str] = set()  # slots of several steps
         self._is_plan_changed = False  # by a step: another file is in its place than was planned
         self._user = os.geteuid()
@@ -93,13 +83,12 @@ class Applier:
         todo = sorted((n for n in numbers if swaps[n].done != forward), reverse=not forward)
         run = Run(forward=forward, numbers=todo, touches=list(touches))
         run.dirty = [number for number in run.touches if self._is_dirty(number, forward)]
-        if todo and mount_of(self._call.root) != mount_of(self._workspace.root):
+        if todo and not is_one_mount(self._call, self._workspace):
             run.stage, run.hold = "in", f"{_HOLD}{self._id}"
             status = os.fstat(self._workspace.root)
             run.times = [status.st_atime_ns, status.st_mtime_ns]
-        sync = any(sides_of(swaps[n], forward)[0] is not None for n in todo)
-        with suppress(FileNotFoundError):  # a crash may have left it behind a run that was finished
-            os.unlink(PROGRESS, dir_fd=self._call.root)
+        sync = any((swaps[n].before if forward else swaps[n].after) is not None for n in todo)
+        self._log.remove()  # a crash may have left it behind a run that was finished
         self._write(run, sync=sync)
         self._go_on(run, again=False)
 
@@ -146,9 +135,8 @@ class Applier:
         if self._is_plan_changed:
             write_file(self._call.root, PLAN, self._plan.to_json())
         else:
-            write_file(self._call.root, STEPS, steps)
-        with suppress(FileNotFoundError):
-            os.unlink(PROGRESS, dir_fd=self._call.root)
+            append_line(self._call.root, PLAN, steps)
+        self._log.remove()
 
     def _write(self, run: Run, *, sync: bool = True) -> None:
         self._plan.run = run.facts()
@@ -156,24 +144,40 @@ class Applier:
 
     def _swap_all(self, run: Run, *, again: bool) -> None:
         swaps = self._plan.swaps
-        counted = Counter([swap.slot for swap in swaps])
-        self._shared = {slot for slot, count in counted.items() if count > 1}
+        is_first = run.forward and not again
+        slots = [swap.slot for swap in swaps]
+        if len(set(slots)) < len(slots):
+            self._shared = {slot for slot, count in Counter(slots).items() if count > 1}
         try:
             for number in run.numbers:
                 if number in self._settled:
                     continue
                 swap, done = swaps[number], False
+                if is_first and swap.before is None and self._is_brought(swap):
+                    self._settled[number] = swap.done = True
+                    continue
                 if again:
                     done = self._was_done(swap, forward=run.forward)
                     # Of those with lines, only the first without one may have been interrupted.
                     again = self._is_told_by_slot(swap)
                 self._note(number, done or self._swap(swap, run), run)
         finally:
-            if self._log >= 0:
-                os.close(self._log)
+            self._log.close()
         if run.hold:
             run.stage = "out"
             self._write(run)
+
+    def _is_brought(self, swap: Swap) -> bool:
+        """Bring what is new to its place; false if that takes more than a rename, as seldom."""
+        if swap.slot in self._shared or self._may_be_hindered(swap):
+            return False
+        try:
+            move(self._call.place(swap.slot), self._workspace.place(swap.path))
+        except OSError:
+            return False
+        if is_folder(swap.after):
+            self._workspace.forget()
+        return True
 
     def _is_told_by_slot(self, swap: Swap) -> bool:
         """Tell whether the slot of a step shows if it was done: then no line need be written."""
@@ -187,15 +191,10 @@ class Applier:
         elif run.forward:
             self._blocked.add(swap.path)
         if not self._is_told_by_slot(swap):
-            if self._log < 0:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-                self._log = os.open(PROGRESS, flags, 0o600, dir_fd=self._call.root)
-            os.write(self._log, b"%d%c" % (number, b"+" if done else b"-"))
+            self._log.add(number, done=done)
 
     def _read_log(self, run: Run) -> None:
-        data = read_file(self._call.root, PROGRESS) or b""
-        for found in re.finditer(rb"(\d+)([+-])", data):
-            number, done = int(found[1]), found[2] == b"+"
+        for number, done in self._log.read():
             self._settled[number] = done
             if done:
                 self._plan.swaps[number].done = run.forward
@@ -235,10 +234,10 @@ class Applier:
         try:
             reason = reason or self._exchange_in_writable(swap, forward=run.forward)
         except OSError as error:
-            if error.errno not in _CONFLICTS:
+            if error.errno not in (*_IN_THE_WAY, *_NOT_ALLOWED):
                 raise
             reason = _APPEARED if error.errno == errno.EEXIST else _MISSING
-            if error.errno in (errno.EACCES, errno.EPERM, errno.EXDEV, errno.EBUSY):
+            if error.errno in _NOT_ALLOWED:
                 reason = f"it cannot be written: {(error.strerror or '').lower()}"
         if reason:
             self.conflicts.append(Conflict(path=escape_hidden(swap.path), reason=reason))

@@ -4,9 +4,10 @@ import errno
 import fcntl
 import json
 import os
+import re
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import Any, ClassVar, Literal
 
 from skillpouch.errors import SkillpouchError
 from skillpouch.workspace.change_plan import ChangePlan
-from skillpouch.workspace.file_state import FolderTree, exchange, open_tree
+from skillpouch.workspace.file_state import FolderTree, exchange, move, open_tree
 
 KeptState = Literal["running", "staged", "applied", "undone", "discarded", "refused"]
-FACTS, PLAN, STEPS, PROGRESS = "call.json", "plan.json", "steps.json", "progress"
+# Of the first, the last whole line counts. The second has the plan in its first line, and what the
+# last pass over it left in its last one. So most writes append a line, which is cheap.
+FACTS, PLAN, PROGRESS = "call.json", "plan.json", "progress"
 LOCK, ACTIVE = "lock", ".active"
 
 
@@ -148,14 +151,34 @@ def write_file(folder: int, name: str, data: bytes, *, sync: bool = False) -> No
     finally:
         os.close(descriptor)
     try:
+        move((folder, temporary), (folder, name))
+    except FileExistsError:
         # Renaming over a file makes ext4 write the new one to the disk first, which takes
         # milliseconds (auto_da_alloc, ext4(5)); exchanging the two does not.
         if exchange((folder, temporary), (folder, name)):
             os.unlink(temporary, dir_fd=folder)
-            return
-    except FileNotFoundError:  # there was none
-        pass
-    os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        else:
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def append_line(folder: int, name: str, data: bytes) -> None:
+    """Add a line to a file of an open folder; one that is incomplete does no harm."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    try:
+        view = memoryview(b"\n" + data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+    finally:
+        os.close(descriptor)
+
+
+def last_line(data: bytes) -> Any:
+    """Return the value of the last line that is complete; None if there is none."""
+    for line in reversed(data.split(b"\n")):
+        with suppress(ValueError):
+            return json.loads(line)
+    return None
 
 
 def read_file(folder: int, name: str) -> bytes | None:
@@ -168,28 +191,87 @@ def read_file(folder: int, name: str) -> bytes | None:
         return file.read()
 
 
+class StepLog:
+    """The steps of a pass that are done, or cannot be: of those whose slots do not show it."""
+
+    def __init__(self, folder: int) -> None:
+        self._folder = folder
+        self._file = -1
+
+    def add(self, number: int, *, done: bool) -> None:
+        """Note a step at once."""
+        if self._file < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._file = os.open(PROGRESS, flags, 0o600, dir_fd=self._folder)
+        os.write(self._file, b"%d%c" % (number, b"+" if done else b"-"))
+
+    def read(self) -> Iterator[tuple[int, bool]]:
+        """Yield the steps that were noted, and whether they are done."""
+        for found in re.finditer(rb"(\d+)([+-])", read_file(self._folder, PROGRESS) or b""):
+            yield int(found[1]), found[2] == b"+"
+
+    def close(self) -> None:
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+    def remove(self) -> None:
+        """Forget all of them."""
+        with suppress(FileNotFoundError):
+            os.unlink(PROGRESS, dir_fd=self._folder)
+
+
 def read_facts(folder: Path) -> KeptFacts | None:
     """Return what is known of a kept call; None if it was never begun."""
     try:
-        return KeptFacts(**json.loads((folder / FACTS).read_bytes()))
+        found = last_line((folder / FACTS).read_bytes())
     except FileNotFoundError:
         return None
+    return None if found is None else KeptFacts(**found)
 
 
 def lock_call(folder: Path, *, wait: bool = True) -> int | None:
     """Lock a kept call for this process; None if it is gone, or locked by another."""
+    return _lock_file(folder / LOCK, os.O_CREAT, wait=wait)
+
+
+def lock_marked(marker: Path) -> int | None:
+    """Lock a call by its marker, which is the same file; None if somebody is at work with it."""
+    return _lock_file(marker, 0, wait=False)
+
+
+def begin_call(folder: Path) -> int:
+    """Make the folder of a call, locked for this process and marked as active.
+
+    Its lock and its marker are one file: ext4 looks long for a place for a new file where others
+    were removed a moment ago, and the marker is removed with every call.
+    """
+    marker = folder.parent / ACTIVE / folder.name
+    lock = _lock_file(marker, os.O_CREAT, wait=True)
+    if lock is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(marker))
+    try:
+        os.mkdir(folder, 0o700)
+        os.link(marker, folder / LOCK)
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _lock_file(path: Path, flags: int, *, wait: bool) -> int | None:
+    """Lock a file that may be removed by whoever has the lock."""
     while True:
         try:
-            lock = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
         except (FileNotFoundError, NotADirectoryError):
             return None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-            if os.fstat(lock).st_ino == os.stat(folder / LOCK).st_ino:
+            if os.fstat(lock).st_ino == os.stat(path).st_ino:
                 return lock
         except FileNotFoundError:
-            os.close(lock)
-            return None
+            pass  # it is gone: look again
         except BlockingIOError:
             os.close(lock)
             return None
@@ -218,6 +300,10 @@ class CallFolder:
         self._facts = facts
         self._known_plan: ChangePlan | None = None
         self._held = -1  # the lock, while the call is running
+        self._trees: tuple[FolderTree, FolderTree] | None = None  # that folder, and the workspace
+        self._resources = ExitStack()
+        # Layers that go back to their sandboxes: their numbers, places, and who is told of it.
+        self._lent: dict[int, tuple[Path, Callable[[bool], None]]] = {}
 
     @property
     def id(self) -> str:
@@ -283,7 +369,25 @@ class CallFolder:
         finally:
             os.close(lock)
 
+    @contextmanager
+    def _opened(self) -> Iterator[tuple[FolderTree, FolderTree]]:
+        if self._trees is not None:
+            for tree in self._trees:
+                tree.forget()  # somebody may have renamed folders since
+            yield self._trees
+            return
+        with open_tree(str(self._folder)) as call, open_tree(self._facts.workspace) as workspace:
+            require_same_folder(workspace, self._facts)
+            yield call, workspace
+
+    def _keep_open(self) -> None:
+        """Keep both folders open until the lock is released."""
+        if self._trees is None:
+            self._trees = self._resources.enter_context(self._opened())
+
     def _release(self) -> None:
+        self._trees = None
+        self._resources.close()
         if self._held >= 0:
             os.close(self._held)
             self._held = -1
@@ -296,8 +400,9 @@ class CallFolder:
         return self._folder.parent / ACTIVE / self.id
 
     def _mark(self) -> None:
-        """Tell `recover` of other processes to look at this call."""
-        os.close(os.open(self._marker, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
+        """Tell `recover` of other processes to look at this call; its lock exists."""
+        with suppress(FileExistsError):
+            os.link(self._folder / LOCK, self._marker)
 
     def _unmark(self) -> None:
         self._marker.unlink(missing_ok=True)
@@ -305,7 +410,7 @@ class CallFolder:
     def _write(self, facts: KeptFacts, call: FolderTree | None = None) -> None:
         self._facts = facts
         with nullcontext(call) if call else open_tree(str(self._folder)) as opened:
-            write_file(opened.root, FACTS, facts_as_json(facts))
+            append_line(opened.root, FACTS, facts_as_json(facts))
 
     def _settle(self, state: KeptState, **more: Any) -> None:
         self._write(self._with_state(state, **more))
@@ -317,8 +422,7 @@ class CallFolder:
     def _plan(self) -> ChangePlan:
         if self._known_plan is None:
             with open_tree(str(self._folder)) as call:
-                data, steps = read_file(call.root, PLAN), read_file(call.root, STEPS)
-            self._known_plan = ChangePlan.from_json(data) if data is not None else ChangePlan()
-            if steps is not None:
-                self._known_plan.end_run(steps)
+                plan, _, steps = (read_file(call.root, PLAN) or b"").partition(b"\n")
+            self._known_plan = ChangePlan.from_json(plan) if plan else ChangePlan()
+            self._known_plan.end_run(last_line(steps))
         return self._known_plan

@@ -23,6 +23,7 @@ from skillpouch.workspace.file_state import (
     Identity,
     Metadata,
     identity_of,
+    is_folder,
     metadata_of,
     name_of,
     set_metadata,
@@ -166,10 +167,9 @@ class ChangePlan:
         steps = {"began_ns": self.run["began_ns"], "done": _done(self.swaps)}
         return json.dumps({**steps, "touched": _done(self.touches)}).encode()
 
-    def end_run(self, steps: bytes) -> None:
-        """Take over what the last pass left, unless that text is of an earlier one."""
-        left = json.loads(steps)
-        if self.run is not None and self.run["began_ns"] == left["began_ns"]:
+    def end_run(self, left: Mapping[str, Any] | None) -> None:
+        """Take over what the last pass left, unless it is of an earlier one."""
+        if self.run is not None and left and self.run["began_ns"] == left["began_ns"]:
             self.run = None
             all_steps: list[Swap | Touch] = [*self.swaps, *self.touches]
             for step, done in zip(all_steps, left["done"] + left["touched"], strict=True):
@@ -322,8 +322,7 @@ def chosen_steps(
     number = 0
     while wanted and number < len(plan.swaps):  # more are added meanwhile
         swap = plan.swaps[number]
-        is_folder = swap.after is not None and swap.after[1] == stat.S_IFDIR
-        is_new = is_folder and swap.slot.startswith(("upper/", _PART))
+        is_new = is_folder(swap.after) and swap.slot.startswith(("upper/", _PART))
         if is_new and _is_part(escape_hidden(swap.path), wanted):
             _split_folder(plan, number, (workspace, swap.path) if swap.done else (call, swap.slot))
             _prepare(call, swap, plan.touches[-1].after)
@@ -409,13 +408,16 @@ def split_dirty(
     Its files that nobody changed get steps of their own; the folder and the others stay. `known`
     returns the inodes that other calls left there which do not count, each with the time.
     """
+    folders = [each for each in plan.swaps if is_folder(each.before if forward else each.after)]
+    if not folders:
+        return []
     shared = Counter(swap.slot for swap in plan.swaps)
     found = list[Conflict]()
     for number in sorted(chosen):
         swap = plan.swaps[number]
         here = sides_of(swap, forward)[0]
         is_whole = shared[swap.slot] == 1 and not swap.slot.startswith("new/")
-        if swap.done == forward or here is None or here[1] != stat.S_IFDIR or not is_whole:
+        if swap.done == forward or not is_folder(here) or not is_whole:
             continue
         files, changed = _look_below(workspace, swap.path, since_ns, known)
         if not changed:

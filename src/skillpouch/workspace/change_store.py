@@ -24,9 +24,12 @@ from skillpouch.workspace.call_folder import (
     KeptFacts,
     KeptState,
     UnknownCallError,
+    append_line,
+    begin_call,
     boot_id,
     facts_as_json,
     lock_call,
+    lock_marked,
     read_facts,
     read_file,
     write_file,
@@ -159,17 +162,13 @@ class ChangeStore:
 
     def _make_folder(self, facts: KeptFacts) -> KeptCall:
         folder = self.directory / facts.id
-        marker = self.directory / ACTIVE / facts.id
         if folder.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
-        os.close(os.open(marker, os.O_CREAT | os.O_WRONLY | os.O_CLOEXEC, 0o600))
-        folder.mkdir(mode=0o700)
-        lock = lock_call(folder)
-        assert lock is not None
+        lock = begin_call(folder)
         if not facts.reverses:
-            (folder / "upper").mkdir(mode=0o700)
-        (folder / f"{FACTS}.new").write_bytes(facts_as_json(facts))
-        (folder / f"{FACTS}.new").rename(folder / FACTS)
+            os.mkdir(f"{folder}/upper", 0o700)
+        with open_tree(str(folder)) as opened:
+            append_line(opened.root, FACTS, facts_as_json(facts))
         kept = self._kept(folder, facts)
         kept._held = lock  # noqa: SLF001 - released when it is settled
         return kept
@@ -246,10 +245,8 @@ class ChangeStore:
     def _recover_call(self, name: str) -> None:
         folder = self.directory / name
         marker = self.directory / ACTIVE / name
-        lock = lock_call(folder, wait=False)
+        lock = lock_marked(marker)
         if lock is None:
-            if not folder.exists():
-                marker.unlink(missing_ok=True)
             return
         try:
             facts = self._facts(name)

@@ -6,7 +6,7 @@ import os
 import stat
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from typing import NamedTuple
@@ -247,31 +247,30 @@ def _set_attributes(path: str, now: Metadata, wanted: Metadata) -> None:
                 os.setxattr(path, name, bytes.fromhex(value))
 
 
-class _Flagged:
+@cache
+def _renameat2() -> "Callable[[int, bytes, int, bytes, int], int] | None":
     """renameat2(2): the two ways of renaming that never lose what was under the new name."""
-
-    def __init__(self) -> None:
-        self._call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
-
-    def __call__(self, source: tuple[int, str], target: tuple[int, str], flag: int) -> bool:
-        """Rename; false where the file system or the C library does not know the flag."""
-        if self._call is None:
-            return False
-        old, new = source[1].encode(*_NAMES), target[1].encode(*_NAMES)
-        if self._call(source[0], old, target[0], new, flag) == 0:
-            return True
-        code = ctypes.get_errno()
-        if code in _UNSUPPORTED:
-            return False
-        raise OSError(code, os.strerror(code), source[1], None, target[1])
+    return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
-_flagged = cache(_Flagged)
+def _rename(source: tuple[int, str], target: tuple[int, str], flag: int) -> bool:
+    """Rename; false where the file system or the C library does not know the flag."""
+    rename = _renameat2()
+    if rename is None:
+        return False
+    old = source[1].encode(*_NAMES)
+    new = target[1].encode(*_NAMES) if target[1] != source[1] else old
+    if rename(source[0], old, target[0], new, flag) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), source[1], None, target[1])
 
 
 def move(source: tuple[int, str], target: tuple[int, str]) -> None:
     """Rename an entry; FileExistsError if there is something under the new name."""
-    if _flagged()(source, target, _NO_REPLACE):
+    if _rename(source, target, _NO_REPLACE):
         return
     status = os.stat(source[1], dir_fd=source[0], follow_symlinks=False)
     if stat.S_ISDIR(status.st_mode):
@@ -321,17 +320,20 @@ def remove_entry(folder: int, name: str) -> None:
 
 def exchange(one: tuple[int, str], other: tuple[int, str]) -> bool:
     """Swap two entries at once; false where the file system cannot do that."""
-    return _flagged()(one, other, _EXCHANGE)
+    return _rename(one, other, _EXCHANGE)
 
 
-def mount_of(descriptor: int) -> tuple[int, int]:
-    """Return device and mount of an open file: only within both can it be renamed."""
-    device = os.fstat(descriptor).st_dev
-    with suppress(OSError), open(f"/proc/self/fdinfo/{descriptor}", "rb") as file:
-        for line in file:
-            if line.startswith(b"mnt_id:"):
-                return device, int(line[7:])
-    return device, 0
+def is_one_mount(one: FolderTree, other: FolderTree) -> bool:
+    """Tell whether files can be renamed from one tree to the other: by device and mount."""
+    return one.device == other.device and _mount_of(one.root) == _mount_of(other.root)
+
+
+def _mount_of(descriptor: int) -> bytes:
+    try:
+        with open(f"/proc/self/fdinfo/{descriptor}", "rb", buffering=0) as file:
+            return file.read(_CHUNK).partition(b"\nmnt_id:")[2].partition(b"\n")[0]
+    except OSError:
+        return b""
 
 
 @cache

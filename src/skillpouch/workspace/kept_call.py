@@ -3,8 +3,8 @@
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,6 @@ from skillpouch.workspace.call_folder import (
     KeptFacts,
     KeptState,
     lock_workspace,
-    require_same_folder,
     write_file,
 )
 from skillpouch.workspace.change_plan import ChangePlan, chosen_steps, split_dirty
@@ -51,9 +50,12 @@ from skillpouch.workspace.workspace_copy import (
     adopt_layer,
     begin_copy,
     compare_copy,
+    rejoin_layers,
+    return_layer,
 )
 
 _PARTS = ("upper", "past", "new")
+Lent = dict[Path, Callable[[bool], None]]  # layers, and who is told when they are back, or not
 
 
 class CallKeeper(Protocol):
@@ -97,29 +99,47 @@ class KeptCall(CallFolder):
         upper = self._folder / "upper"
         return [upper / name for name in sorted(os.listdir(upper), key=int, reverse=True)]
 
-    def take(self, *layers: Path, below: int | None = None) -> CallChanges:
+    def take(
+        self, *layers: Path, below: int | None = None, lent: Lent | None = None
+    ) -> CallChanges:
         """Adopt the upper folders of a call that has ended, and stage what they change."""
-        self.adopt(*layers, below=below)
+        self.adopt(*layers, below=below, lent=lent)
         self.stage()
         return self.changes
 
-    def adopt(self, *layers: Path, below: int | None = None) -> CallChanges:
+    def adopt(
+        self, *layers: Path, below: int | None = None, lent: Lent | None = None
+    ) -> CallChanges:
         """Adopt the upper folders of a call that has ended, and read what they change.
 
         It is still `running`, and nothing has reached the workspace: whoever adopts them goes on
         with `apply`, `stage`, `refuse` or `discard`. If this process dies before, the next one
-        stages it. `below` is an open folder: the workspace with the layers that the call saw.
+        stages it. `below` is an open folder: the workspace with the layers that the call saw. The
+        folders that are `lent` go back, empty, as soon as that is so; until then they stay in it.
         """
         self._require("taken", "running")
         self._facts = replace(self._facts, settled_ns=time.time_ns())
         try:
             for number, layer in enumerate(layers):
-                adopt_layer(layer, self._folder / "upper" / str(number))
+                is_moved = adopt_layer(layer, self._folder / "upper" / str(number))
+                if lent and layer in lent and is_moved:
+                    self._lent[number] = layer, lent.pop(layer)
+            self._keep_open()
             with self._opened() as (call, workspace):
                 self._read(call, workspace, below)
         except OSError as error:
             raise ChangesError.of("the changes of the call cannot be kept", error) from error
         return self.changes
+
+    def return_layers(self) -> None:
+        """Give their folders back to sandboxes that wait for them; what is in them stays here."""
+        while self._lent:
+            number, (home, end_loan) = self._lent.popitem()
+            is_back = False
+            try:
+                is_back = return_layer(f"{self._folder}/upper/{number}", str(home))
+            finally:
+                end_loan(is_back)
 
     def stage(self) -> None:
         """Keep the changes that were adopted, for whoever decides about them later."""
@@ -135,6 +155,7 @@ class KeptCall(CallFolder):
         except OSError as error:
             raise ChangesError.of("the changes of the call cannot be kept", error) from error
         self._store.note_use(plan.kept_bytes - self._facts.bytes)
+        self.return_layers()
         self._settle(state, bytes=plan.kept_bytes, **more)
         self._release()
 
@@ -226,6 +247,7 @@ class KeptCall(CallFolder):
         """Remove the changes for good. What was applied stays in the workspace."""
         with self._locked():
             self._mark()
+            self.return_layers()
             self._store.note_use(-self._facts.bytes)
             self._write(replace(self._facts, state="discarded", bytes=0))
             self._empty()
@@ -246,12 +268,6 @@ class KeptCall(CallFolder):
         return diff_of(changes, self.open_old, self.open_new, most_bytes=most_bytes)
 
     # What every method needs: lock, state, plan, both folders.
-
-    @contextmanager
-    def _opened(self) -> Iterator[tuple[FolderTree, FolderTree]]:
-        with open_tree(str(self._folder)) as call, open_tree(self._facts.workspace) as workspace:
-            require_same_folder(workspace, self._facts)
-            yield call, workspace
 
     def _drive(self, only: Iterable[str] | None, *, forward: bool) -> ChangeOutcome:
         """Apply or reverse; an undo is reversed by applying the call that it undid."""
@@ -290,6 +306,7 @@ class KeptCall(CallFolder):
         chosen -= left_out(plan, early)
         touched = [n for n in plan.touched_by(chosen, only) if plan.touches[n].path not in early]
         if early and not (chosen or touched):
+            self.return_layers()
             self._unmark()
             return conflicts_of(early)
         rebase(plan, workspace, base)
@@ -300,6 +317,8 @@ class KeptCall(CallFolder):
             make_parts(call, plan)
         applier = Applier(call, workspace, plan, self.id)
         applier.run(chosen, touched, forward=forward)
+        call.forget()
+        self.return_layers()
         is_left = (only is not None or early) and any(not swap.done for swap in plan.swaps)
         done: KeptState = "staged" if is_left and self.state != "undone" else "applied"
         some = any(swap.done for swap in plan.swaps)
@@ -337,6 +356,7 @@ class KeptCall(CallFolder):
 
     def recover(self) -> None:
         """Finish or take back what a process had begun; the caller has the lock of the call."""
+        rejoin_layers(self._folder / "upper")
         if self.state == "discarded":
             self._empty()
         elif self.reverses and self.state == "running":

@@ -83,7 +83,8 @@ class LayerPlanner:
     def _find_gone(self) -> None:
         """Find what leaves its place, and what somebody else has changed meanwhile."""
         for entry in self._entries:
-            if entry.excluded:
+            is_new_file = entry.occupant is None and entry.kind == "file" and not self._claimed
+            if is_new_file or entry.excluded:
                 continue
             reason = self._cannot(entry)
             if reason:
@@ -164,6 +165,8 @@ class LayerPlanner:
 
     def _find_renamed(self) -> None:
         """Find the lower files from which files of the layer were renamed."""
+        if not self._gone and all(entry.origin is None for entry in self._entries):
+            return
         known, todo = set[int](), list[LayerEntry]()
         for entry in self._entries:
             if entry.excluded or entry.kind in ("folder", "whiteout"):
@@ -445,7 +448,7 @@ class LayerPlanner:
                 change=change,
                 size=size,
                 size_before=before.st_size if before is not None else 0,
-                old_path=self._plan.shown(old_path),
+                old_path=self._plan.shown(old_path) if old_path else "",
                 sha256=entry.sha256,
                 mode=stat.S_IMODE(now.st_mode),
                 mode_before=stat.S_IMODE(before.st_mode) if before is not None else None,

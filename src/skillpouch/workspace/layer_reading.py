@@ -13,6 +13,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from operator import itemgetter
 from typing import Literal
 
 from skillpouch.workspace.file_state import (
@@ -105,12 +106,15 @@ class LayerReader:
                 found = [(each.name, each.stat(follow_symlinks=False)) for each in listing]
             found.sort(key=_first)
             path = f"{folder.path}/" if folder.path else ""
+            slot, is_new = f"{folder.slot}/", lower is None and not folder.merged
+            # Most names are new: to ask for them costs less than the error of a status.
+            asks = lower is not None and _is_there(lower, ".")
             children = list[LayerEntry]()
             for name, status in found:
-                entry = LayerEntry(f"{path}{name}", f"{folder.slot}/{name}", status)
-                if lower is not None:
+                entry = LayerEntry(path + name, slot + name, status)
+                if lower is not None and (not asks or _is_there(lower, name)):
                     entry.occupant = status_in(lower, name)
-                elif not folder.merged:
+                elif is_new:
                     entry.in_new_folder = True
                 if entry.kind == "file":
                     self._read_file(entry, descriptor, name)
@@ -132,6 +136,8 @@ class LayerReader:
             names = os.listxattr(path)
         except OSError:
             return  # the file system has no attributes
+        if not names:
+            return
         marks = [name for name in names if name.startswith(OVERLAY_ATTRIBUTES)]
         if marks:
             self.marked[entry.slot] = marks
@@ -207,8 +213,12 @@ class LayerReader:
         return False
 
 
-def _first(pair: tuple[str, os.stat_result]) -> str:
-    return pair[0]
+_first = itemgetter(0)
+
+
+def _is_there(folder: int, name: str) -> bool:
+    """Tell whether an open folder has an entry; false also where it cannot be asked, access(2)."""
+    return os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False)
 
 
 def hash_of(descriptor: int, size: int) -> str:

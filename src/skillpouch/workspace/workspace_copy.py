@@ -28,10 +28,12 @@ from skillpouch.workspace.file_state import (
     name_of,
     open_tree,
     opened_tree,
+    set_metadata,
 )
 from skillpouch.workspace.layer_reading import compared, hash_of
 
 COPY_TREE, COPY_LIST = "tree", "before.json"
+_REST = ".rest"  # of a layer whose folder goes back to its sandbox
 _TICK_NS = 20_000_000  # times of files are coarse: within this, two changes may have the same
 
 
@@ -374,19 +376,55 @@ def compare_copy(call: FolderTree, workspace: FolderTree) -> ChangePlan:
         return CopyComparison(past, workspace).plan()
 
 
-def adopt_layer(layer: Path, target: Path) -> None:
-    """Move the layer of a call, also from another file system."""
+def adopt_layer(layer: Path, target: Path) -> bool:
+    """Move the layer of a call, also from another file system: false if it had to be copied."""
     mode = stat.S_IMODE(layer.stat().st_mode)
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         layer.chmod(mode | stat.S_IRWXU)  # renaming a folder changes its "..", rename(2)
+    is_moved = True
     try:
         layer.rename(target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
         copy_layer(layer, target)
+        is_moved = False
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         target.chmod(mode)
+    return is_moved
+
+
+def return_layer(layer: str, home: str) -> bool:
+    """Put the folder of a layer back in its place, empty; what is in it stays, in another folder.
+
+    False if it cannot be put there: then nothing has changed.
+    """
+    rest = f"{layer}{_REST}"
+    try:
+        status = os.stat(layer)
+        os.mkdir(rest, 0o700)
+        for name in os.listdir(layer):
+            os.rename(f"{layer}/{name}", f"{rest}/{name}")
+        now = metadata_of(os.stat(rest), rest)
+        set_metadata(rest, now, metadata_of(status, layer, marks=True))
+        os.rename(layer, home)
+    except OSError:
+        rejoin_layers(Path(layer).parent)
+        return False
+    os.rename(rest, layer)
+    return True
+
+
+def rejoin_layers(folder: Path) -> None:
+    """Put together the layers of which a part was elsewhere when a process died."""
+    for rest in folder.glob(f"*{_REST}"):
+        layer = rest.with_suffix("")
+        if not layer.exists():
+            rest.rename(layer)
+            continue
+        for each in rest.iterdir():
+            each.rename(layer / each.name)
+        rest.rmdir()
 
 
 def copy_layer(layer: Path, target: Path) -> None:

@@ -17,7 +17,7 @@ from skillpouch.builtins.workspace.context import (
     text,
 )
 from skillpouch.builtins.workspace.jobs import Look, Made
-from skillpouch.calls import Settled, ToolCall
+from skillpouch.calls import CallLayers, Settled, ToolCall
 from skillpouch.environment import base_environment
 from skillpouch.errors import (
     CallDeniedError,
@@ -62,7 +62,7 @@ async def _start_job(call: ToolCall, session: WorkspaceSession, command: Command
     runs = call.tool.runs
     assert isinstance(runs, BuiltIn)
     alone = replace(call.tool, caller=None, runs=replace(runs, session=None))
-    own = replace(call, tool=alone, layers=[])
+    own = replace(call, tool=alone, layers=CallLayers())
     command = replace(command, limits=limits, background=True, layers=own.layers)
     confinement = confinement_of(call, homes_of(command.argv[0]))
     job = await session.jobs.start(
