@@ -78,6 +78,7 @@ def test_a_package_that_only_skill_md_tells_to_install_is_proposed_too(
         ("Run pip install lamp to go on", ["lamp"]),
         ("`pip3 install -U -r requirements.txt lamp[x]`", ["lamp"]),
         ("uv pip install --target here lamp; npm i -g @x/y-z", ["lamp", "npm:@x/y-z"]),
+        ("Without it: `uv tool install lamp`", ["lamp"]),
         ("npm install", []),
         ("pip install -e .", []),
         ("pip install git+https://example.com/x.git", []),
@@ -135,6 +136,7 @@ def test_a_module_that_its_code_runs_is_named_with_the_grant(
         ("If the `quokka` package is not installed, say so.", "quokka"),
         ("It needs the npm package `quokka`.", "npm:quokka"),
         ("Install it: `pip install quokka`", "quokka"),
+        ("If `quokka` is not there, run `uv tool install quokka`.", "quokka"),
     ],
 )
 def test_a_program_of_a_package_that_the_files_name_is_proposed(

@@ -41,7 +41,7 @@ _NO_PROGRAM = re.compile(
 )
 # What people tell a user to run: `pip install lamp`, `uv pip install "lamp>=2"`, `npm i lamp`.
 _ADVICE = re.compile(
-    r"\b(?:pip3?|uv(?:[ ]pip)?|pipx|poetry|conda|npm|pnpm|yarn|bun)[ ](?:install|add|i)[ ]"
+    r"\b(?:pip3?|uv(?:[ ](?:pip|tool))?|pipx|poetry|conda|npm|pnpm|yarn|bun)[ ](?:install|add|i)[ ]"
     r"([^\n;&|`]{1,200})"
 )
 _WORD = re.compile(r"[('\"]*((?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")

@@ -203,7 +203,7 @@ def is_part_of_node(module: str) -> bool:
     return module.partition("/")[0] in _NODE
 
 
-_PIP = r"(?:(?:python3?[ ]-m[ ])?pip3?|uv[ ]pip|pipx|uv|poetry|conda)"
+_PIP = r"(?:(?:python3?[ ]-m[ ])?pip3?|uv[ ]pip|uv[ ]tool|pipx|uv|poetry|conda)"
 _NPM = r"(?:npm|pnpm|yarn|bun)"
 _INSTALL = re.compile(rf"\b(?:{_PIP}|({_NPM}))[ ](?:install|add|i)[ ]([^\n;&|`'\"()#<>]{{1,200}})")
 _PACKAGE = re.compile(r"(?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?")

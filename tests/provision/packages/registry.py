@@ -9,6 +9,7 @@ import tarfile
 import threading
 import zipfile
 from collections.abc import Mapping
+from html import escape
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -70,10 +71,12 @@ class Registry:
         self._server.shutdown()
         self._server.server_close()
 
-    def add_wheel(self, name: str, version: str = "1.0", **options: Any) -> str:
+    def add_wheel(
+        self, name: str, version: str = "1.0", *, requires_python: str = "", **options: Any
+    ) -> str:
         """Serve a wheel; return the checksum of its file."""
         file, data = wheel(name, version, **options)
-        self._add_file(name, file, data)
+        self._add_file(name, file, data, requires_python)
         return hashlib.sha256(data).hexdigest()
 
     def add_source(
@@ -86,9 +89,10 @@ class Registry:
         self._add_file(name, f"{name}-{version}.tar.gz", data)
         return hashlib.sha256(data).hexdigest()
 
-    def _add_file(self, name: str, file: str, data: bytes) -> None:
+    def _add_file(self, name: str, file: str, data: bytes, requires_python: str = "") -> None:
         self._pages[f"/files/{file}"] = ("application/octet-stream", data)
-        self._links.setdefault(name, []).append(f'<a href="/files/{file}">{file}</a>')
+        wants = f' data-requires-python="{escape(requires_python)}"' if requires_python else ""
+        self._links.setdefault(name, []).append(f'<a href="/files/{file}"{wants}>{file}</a>')
         self._pages[f"/simple/{name}/"] = ("text/html", "\n".join(self._links[name]).encode())
 
     def add_npm(

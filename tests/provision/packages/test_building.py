@@ -573,6 +573,56 @@ async def test_another_python_is_used_when_it_is_there(
 
 
 @pytest.mark.usefixtures("with_uv")
+async def test_packages_for_another_python_are_used_with_it_when_it_is_there(
+    registry: Registry, write_skill: WriteSkill, run: Run
+) -> None:
+    own = own_python()
+    other = await find_python(f">{own.version[0]}.{own.version[1]}.{own.version[2]}", "on")
+    if other is None or other.version[:2] == own.version[:2]:
+        pytest.skip(f"no newer Python is installed beside {len(_candidates())} others")
+    newer = f">={other.version[0]}.{other.version[1]}"
+    registry.add_wheel("lamp", requires_python=newer)
+    registry.add_wheel("lamp", "2.0", requires_python=">=3.99")
+    program = "import lamp, sys\nprint(lamp.VERSION, *sys.version_info[:3], sep='.')\n"
+    home = write_skill(files={"scripts/x.py": program, "requirements.txt": "lamp\n"})
+
+    found = await environment_of(home)
+    ended = await run(found, script_at(home, "scripts/x.py"), home)
+    asked = len(registry.asked)
+    again = builder(home).communicate()[0]
+
+    assert ended.stdout.text == f"1.0.{other.text}\n", ended.stderr.text
+    assert (again, len(registry.asked)) == (f"{found.folder}\n", asked)
+
+
+async def test_packages_for_a_python_that_is_nowhere_say_so(
+    installer: str, registry: Registry, write_skill: WriteSkill
+) -> None:
+    registry.add_wheel("lamp", requires_python=">=3.98")
+    registry.add_wheel("lamp", "2.0", requires_python=">=3.99,<4")
+    home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp\n"})
+
+    wanted = r"needs Python >=3\.99,?(?:<4)? or Python >=3\.98, Skillpouch runs on 3\."
+    with pytest.raises(InstallError, match=wanted) as caught:
+        await environment_of(home)
+
+    assert caught.value.hint.startswith("install such a Python, and uv"), installer
+
+
+async def test_a_version_that_is_missing_is_no_matter_of_python(
+    installer: str, registry: Registry, write_skill: WriteSkill
+) -> None:
+    registry.add_wheel("lamp")
+    registry.add_wheel("lamp", "2.0", requires_python=">=3.99")
+    home = write_skill(files={"scripts/x.py": "", "requirements.txt": "lamp==1.5\n"})
+
+    with pytest.raises(InstallError, match="no wheel that fits, or no such package") as caught:
+        await environment_of(home)
+
+    assert "Python" not in caught.value.reason, installer
+
+
+@pytest.mark.usefixtures("with_uv")
 async def test_no_installer_from_the_workspace_is_used(
     write_skill: WriteSkill, tmp_path: Path
 ) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from skillpouch.limits import Limits, Sandbox
 from skillpouch.needs import Need
 from skillpouch.provision.packages.housekeeping import share_files
 from skillpouch.provision.packages.ready import Environment, environment_at
-from skillpouch.provision.packages.recipe import Recipe, RecipeError, Step
+from skillpouch.provision.packages.recipe import Recipe, RecipeError, Step, own_python
 from skillpouch.provision.packages.store import (
     downloads_folder,
     find_ready,
@@ -81,6 +81,35 @@ _WITHOUT_WHEEL = re.compile(
 )
 
 
+_PYTHON = r"((?:[<>=!~]=?[\d.*]+, ?)*[<>=!~]=?[\d.*]+)"
+# How uv and pip say which Python the versions of a package need; pip says it of some versions, too,
+# if others were found.
+_OTHER_PYTHON = re.compile(rf"does not satisfy Python{_PYTHON}")
+_IGNORED = re.compile(rf"Requires-Python {_PYTHON}")
+_NONE_FOUND = "(from versions: none)"
+
+
+class PythonDiffersError(InstallError):
+    """No version of a package is for this Python; `specifiers` are for what they are."""
+
+    def __init__(self, skill: str, recipe: Recipe, specifiers: Sequence[str], output: str) -> None:
+        self.specifiers = tuple(specifiers)
+        wanted = " or ".join(f"Python {each}" for each in self.specifiers)
+        reason = f"it needs {wanted}, Skillpouch runs on {own_python().text}"
+        hint = "install such a Python, and uv; both are then used for it"
+        super().__init__(skill, recipe.names, reason, output=output, hint=hint)
+
+
+def _other_pythons(text: str) -> list[str]:
+    """Return the Pythons that an installer says versions of a package need, the newest first."""
+    found = _OTHER_PYTHON.findall(text) or (_NONE_FOUND in text and _IGNORED.findall(text)) or ()
+    return sorted({each.replace(" ", "") for each in found}, key=_numbers, reverse=True)
+
+
+def _numbers(specifiers: str) -> tuple[int, ...]:
+    return tuple(map(int, re.findall(r"\d+", specifiers.partition(",")[0])))
+
+
 def install_error(skill: str, recipe: Recipe, ended: Ended, doing: str = "") -> InstallError:
     """Return the error for an installer that failed; `doing` is what it was about to do."""
     output = last_lines(f"{ended.stdout.text}\n{ended.stderr.text}")
@@ -89,6 +118,8 @@ def install_error(skill: str, recipe: Recipe, ended: Ended, doing: str = "") -> 
         reason = f"{doing} failed: {reason}"
         hint = "it may need a compiler or a library of this machine, and it has no network"
         return InstallError(skill, recipe.names, reason, output=output, hint=hint)
+    if others := _other_pythons(f"{ended.stdout.text}\n{ended.stderr.text}"):
+        return PythonDiffersError(skill, recipe, others, output)
     for pattern, meaning, step in _MEANINGS:
         if re.search(pattern, output, re.IGNORECASE | re.DOTALL):
             reason, hint = meaning, step

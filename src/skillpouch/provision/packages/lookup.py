@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from skillpouch.declarations.packages.declared_files import (
     InstallError,
     RequirementRefusedError,
 )
-from skillpouch.declarations.packages.needs import Needs, NodeNeeds, read_needs
+from skillpouch.declarations.packages.needs import Needs, NodeNeeds, PythonNeeds, read_needs
 from skillpouch.declarations.packages.requirements import satisfies
 from skillpouch.discovery.index import is_settled
 from skillpouch.environment import cache_directory
@@ -23,7 +23,12 @@ from skillpouch.errors import InterpreterMissingError, SkillpouchError
 from skillpouch.limits import Sandbox
 from skillpouch.needs import Need
 from skillpouch.provision.interpreters import find_program
-from skillpouch.provision.packages.building import EnvironmentBuild, OnProgress, build
+from skillpouch.provision.packages.building import (
+    EnvironmentBuild,
+    OnProgress,
+    PythonDiffersError,
+    build,
+)
 from skillpouch.provision.packages.node_recipe import NodeRecipe, find_npm
 from skillpouch.provision.packages.python_recipe import PythonRecipe
 from skillpouch.provision.packages.ready import Environment
@@ -92,13 +97,15 @@ async def recipe_for(
     uv = _trusted(find_uv(), workspace)
     python = await find_python(needs.requires_python, sandbox)
     if python is None or (python != own_python() and not uv):
-        found = f"Python {python.text} does, and uv is needed to use it" if python else "none does"
+        found = f"{python.text}, for which uv is needed" if python else "no other that fits"
+        lacking = [] if python else ["such a Python"]
+        lacking += [] if uv else ["uv"]
         raise InstallError(
             skill,
             needs.names,
             f"it needs Python {needs.requires_python}, Skillpouch runs on {own_python().text};"
-            f" {found}",
-            hint="install uv" if python else "install such a Python, and uv",
+            f" this machine has {found}",
+            hint=f"install {' and '.join(lacking)}",
         )
     return PythonRecipe(needs=needs, python=python, uv=uv, builds=tuple(sorted(builds)))
 
@@ -187,12 +194,53 @@ async def environment_for(  # noqa: PLR0913 - passed by keyword
             sandbox=sandbox,
         )
         place = job.store / job.recipe.digest
-        found = find_ready(place) or await build(job)
-        touch(place)
+        found = find_ready(place) or await _built(job, needs, workspace, builds)
+        for used in {place, found.folder.parent}:
+            touch(used)
         ready = str(found.folder.parent / READY)
         files.seen[ready] = look(ready)
     _remember(key, files, found)
     return found
+
+
+async def _built(
+    job: EnvironmentBuild, needs: Needs, workspace: Path | None, builds: tuple[str, ...]
+) -> Environment:
+    """Build an environment; for another Python of this machine if its packages need that."""
+    try:
+        return await build(job)
+    except PythonDiffersError as error:
+        other = await _other_recipe(error, needs, job, workspace, builds)
+        if other is None:
+            raise
+    place, found = job.store / other.digest, find_ready(job.store / other.digest)
+    if found is None:
+        found = await build(replace(job, recipe=other))
+    _record_same(job.store / job.recipe.digest, place.name, job.recipe)
+    return found
+
+
+async def _other_recipe(
+    error: PythonDiffersError,
+    needs: Needs,
+    job: EnvironmentBuild,
+    workspace: Path | None,
+    builds: tuple[str, ...],
+) -> Recipe | None:
+    for each in error.specifiers if isinstance(needs, PythonNeeds) else ():
+        wanted = ",".join(filter(None, (needs.requires_python, each)))
+        with suppress(InstallError):
+            other = replace(needs, requires_python=wanted)
+            return await recipe_for(other, job.skill, job.sandbox, workspace, builds)
+    return None
+
+
+def _record_same(place: Path, original: str, recipe: Recipe) -> None:
+    """Record that a recipe is served by the environment of another one."""
+    place.mkdir(mode=0o700, exist_ok=True)
+    if find_ready(place) is None:
+        names = list(recipe.names)
+        write_ready(place, {"same_as": original, "requirements": names, **recipe.record()})
 
 
 @asynccontextmanager
@@ -264,10 +312,8 @@ async def same_environment(
     if recipe is None:
         return
     place, original = open_store() / recipe.digest, environment.folder.parent
-    place.mkdir(mode=0o700, exist_ok=True)
-    if place != original and find_ready(place) is None:
-        names = list(recipe.names)
-        write_ready(place, {"same_as": original.name, "requirements": names, **recipe.record()})
+    if place != original:
+        _record_same(place, original.name, recipe)
 
 
 async def _recipe_of(
