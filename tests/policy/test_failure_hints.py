@@ -1,6 +1,8 @@
 """What a call that failed, or that was refused something, is told besides its own words."""
 
 import re
+import shlex
+import shutil
 import socket
 import subprocess
 from pathlib import Path
@@ -538,6 +540,31 @@ def test_a_script_that_wants_to_write_a_git_hook_is_told_why_not_and_the_grant(
     assert f"{told}, unconfined; the user can let it write that: `skillpouch trust demo" in refused
     assert "files of a skill are read-only" not in refused
     assert content_of(home, workspace).startswith("linked")
+
+
+def test_a_script_that_wants_to_remove_a_worktree_is_told_why_not_and_the_grant(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.sh": "git worktree remove trees/a && echo removed\n"})
+    for line in ("init -q", "commit -q --allow-empty -m one", "worktree add -q trees/a"):
+        author = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+        subprocess.run(["git", *author, *line.split()], cwd=workspace, check=True)
+    folder = workspace.resolve()
+
+    refused = content_of(home, workspace)
+    command = re.search(r"`skillpouch trust demo (--write .*?)`", refused)
+    assert command is not None, refused
+    subprocess.run(["git", "worktree", "prune"], cwd=workspace, check=True)
+    subprocess.run(["git", "branch", "-q", "-D", "a"], cwd=workspace, check=True)
+    shutil.rmtree(workspace / "trees")
+    subprocess.run(["git", "worktree", "add", "-q", "trees/a"], cwd=workspace, check=True)
+    words = shlex.split(command[1])
+    granted = [words[n + 1] for n, word in enumerate(words) if word == "--write"]
+    skill = SkillManager(home.parent).get_skill("demo")
+    Grants().grant(skill, [Need(kind="write", value=path) for path in granted], by="test")
+
+    assert f"{folder}/trees/a/.git" in granted
+    assert content_of(home, workspace).startswith("removed")
 
 
 ASKS_A_SERVER = """

@@ -33,7 +33,13 @@ from skillpouch.results import ToolResult
 from skillpouch.skills import OWN_FILES
 from skillpouch.tools import Script
 from skillpouch.untrusted_files import real_home
-from skillpouch.workspace.read_only import around, is_read_only, kept_folders, run_later
+from skillpouch.workspace.read_only import (
+    around,
+    is_read_only,
+    kept_folders,
+    own_mounts,
+    run_later,
+)
 from skillpouch.workspace.workspace import look_at
 
 RUNNERS = Path(__file__).with_name("runners")
@@ -141,7 +147,10 @@ def _confinement(
         interpreters=programs,
         runnable=later,  # git hooks still run, confined, when a call runs git
         readable=(*readable, *access.readable, *inside),
-        writable=(*access.writable, *around((*inside, *later), workspace)),
+        writable=(
+            *own_mounts(access.writable, terms, (*inside, *later)),
+            *around((*inside, *later), workspace),
+        ),
         workspace_read_only=is_read_only(terms),
         followed=_RUN_SCRIPTS,
         home_links=_home_links((*access.readable, *access.writable)),

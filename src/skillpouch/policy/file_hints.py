@@ -89,13 +89,14 @@ def note_on_renames(result: ToolResult, call: ToolCall) -> list[str]:
 
 def note_on_run_later(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
     """Name the grant of a call that wanted to write what other programs run, such as git hooks."""
-    path = "" if call.is_unconfined else run_later_named(call, last_words(result))
-    if not path or not call.tool.home:
+    paths = [] if call.is_unconfined else run_later_named(call, last_words(result))
+    if not paths or not call.tool.home:
         return []
-    needs = [Need(kind="write", value=path), *as_command(call)]
+    needs = [*(Need(kind="write", value=path) for path in paths), *as_command(call)]
     command = trust_command(call.tool.skill, needs, roots=roots)
-    told = f"note: {path} is read-only for tools, because other programs run what is there"
-    return [f"{told}, unconfined; the user can let it write that: `{command}`"]
+    are = "is" if len(paths) == 1 else "are"
+    told = f"note: {' and '.join(paths)} {are} read-only for tools, because other programs run what"
+    return [f"{told} is there, unconfined; the user can let it write that: `{command}`"]
 
 
 def notes_on_own_folder(

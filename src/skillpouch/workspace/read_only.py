@@ -24,6 +24,7 @@ from skillpouch.runtime.memoize import BoundedCache
 
 # How programs report EROFS.
 READ_ONLY_ERROR = re.compile(r"EROFS|[Rr]ead-only file system")
+_BUSY_ERROR = re.compile(r"EBUSY|[Dd]evice or resource busy")
 
 # Files that other programs run or obey without being asked, and unconfined: a shell that enters
 # the folder, an editor or an agent that opens it, git. Not files that a person starts, such as a
@@ -118,6 +119,22 @@ def is_read_only(terms: Terms) -> bool:
     return any(terms.workspace.is_relative_to(path) for path in terms.read_only)
 
 
+def own_mounts(
+    granted: Iterable[Path], terms: Terms, kept: tuple[Path, ...]
+) -> tuple[Path, ...]:
+    """Return the paths that a call may write and that are not writable with the workspace.
+
+    Only they are mounted: what is a mount point can be written, but not removed.
+    """
+    if is_read_only(terms):
+        return tuple(granted)
+    return tuple(
+        path
+        for path in granted
+        if terms.workspace not in path.parents or not set(kept).isdisjoint(path.parents)
+    )
+
+
 def around(kept: Iterable[Path], workspace: Path) -> tuple[Path, ...]:
     """Return the folders between a workspace and the read-only paths in it.
 
@@ -196,14 +213,23 @@ def made_to_run_later(
     return tuple(sorted(theirs | made - before.keys()))
 
 
-def run_later_named(call: ToolCall, output: str) -> str:
-    """Return the path of the workspace that a program wanted to write and others run later."""
-    lines = [line for line in output.splitlines() if READ_ONLY_ERROR.search(line)]
-    for path in call.terms.run_later if lines else ():
+def run_later_named(call: ToolCall, output: str) -> list[str]:
+    """Return the paths of the workspace that a program wanted to write and others run later.
+
+    They are mounted read-only, so that no folder in which one lies can be removed or renamed.
+    """
+    lines = output.splitlines()
+    refused = [line for line in lines if READ_ONLY_ERROR.search(line)]
+    busy = [line for line in lines if _BUSY_ERROR.search(line)]
+    found = []
+    for path in call.terms.run_later if refused or busy else ():
         inside = path.relative_to(call.terms.workspace)
-        if any(str(inside) in line for line in lines):
-            return str(path)
-    return ""
+        around = (re.escape(str(each)) for each in (inside, *inside.parents) if each.parts)
+        named = re.compile(rf"(?:{'|'.join(around)})(?![\w./-])")
+        is_written = any(str(inside) in line for line in refused)
+        if is_written or any(named.search(line) for line in busy):
+            found.append(str(path))
+    return found
 
 
 def told_what_runs(
