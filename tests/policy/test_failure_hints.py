@@ -345,6 +345,24 @@ def test_the_host_may_be_told_by_the_arguments(write_skill: WriteSkill, workspac
     assert f"skillpouch trust demo --host data.example.org --root {home.parent}" in content
 
 
+def test_the_code_may_ask_another_host_than_the_arguments_name(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    script = (
+        "import urllib.request\ndef main(url: str) -> str:\n"
+        "    part = url.rpartition('/')[2]\n"
+        "    try:\n        urllib.request.urlopen(f'https://api.example.com/{part}')\n"
+        "    except OSError:\n        raise SystemExit('Temporary failure in name resolution')\n"
+    )
+    home = write_skill(files={"scripts/x.py": script})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+
+    content = manager.call("demo.x", {"url": "https://www.example.com/design/a"}).content
+
+    assert "its code names api.example.com, and its arguments www.example.com" in content
+    assert "trust demo --host api.example.com --host www.example.com" in content
+
+
 SWALLOWS = """
 import urllib.request
 try:

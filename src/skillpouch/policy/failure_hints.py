@@ -182,21 +182,28 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
         return []
     given = json.dumps(call.arguments, default=str)
     # Where the output tells of no network, an address in it is one like any other.
-    named = (is_told and _WANTED.findall(said)) or _WANTED.findall(given)
-    found = dict.fromkeys(name.lower() for name in named)
-    hosts = [host for host in islice(found, _MOST_HOSTS) if _is_its_own(host, call, given)]
+    told = _names_in(said) if is_told else []
+    hosts = [host for host in told if _is_its_own(host, call, given)]
     in_code = [] if hosts else list(islice(_hosts_in_code(call), _MOST_HOSTS))
+    # An address that is given may be all that is fetched, or only be read for a part of it.
+    hosts = hosts or [host for host in _names_in(given) if host not in in_code]
     is_silent = not hosts and (result.is_error or not in_code)
     if is_silent and (fetching := note_on_installing(call, permit, roots)):
         return fetching
-    proposed = hosts or in_code or ["HOST"]
+    proposed = [*in_code, *hosts] or ["HOST"]
     needs = [Need(kind="host", value=host) for host in proposed] + as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
     if in_code:
         reason = "it wanted the network, of which it was not granted any"
-        return [f"note: {reason}; its code names {', '.join(in_code)}: `{command}`"]
+        given_hosts = f", and its arguments {', '.join(hosts)}" if hosts else ""
+        return [f"note: {reason}; its code names {', '.join(in_code)}{given_hosts}: `{command}`"]
     wanted = ", ".join(hosts) or "a host that neither its files nor its arguments name"
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
+
+
+def _names_in(text: str) -> list[str]:
+    found = dict.fromkeys(name.lower() for name in _WANTED.findall(text))
+    return list(islice(found, _MOST_HOSTS))
 
 
 def _hosts_in_code(call: ToolCall) -> Iterator[str]:

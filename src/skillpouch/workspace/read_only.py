@@ -119,9 +119,7 @@ def is_read_only(terms: Terms) -> bool:
     return any(terms.workspace.is_relative_to(path) for path in terms.read_only)
 
 
-def own_mounts(
-    granted: Iterable[Path], terms: Terms, kept: tuple[Path, ...]
-) -> tuple[Path, ...]:
+def own_mounts(granted: Iterable[Path], terms: Terms, kept: tuple[Path, ...]) -> tuple[Path, ...]:
     """Return the paths that a call may write and that are not writable with the workspace.
 
     Only they are mounted: what is a mount point can be written, but not removed.
