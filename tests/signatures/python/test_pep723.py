@@ -74,3 +74,17 @@ def test_the_last_closing_line_ends_a_block() -> None:
     text = "# /// script\n# dependencies = ['''\n# ///\n# ''']\n# ///\n"
 
     assert read_block(text) == Dependencies(packages=("///\n",))
+
+
+ONE = '# /// script\n# dependencies = ["rich"]\n# ///\n'
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        '"""\n# /// script\n# dependencies = ["other"]\n# ///\n"""\n',
+        '"""\n# /// script\n# dependencies = [\n{lines}# ]\n# ///\n"""\n',
+    ],
+)
+def test_a_block_in_a_template_is_none(template: str) -> None:
+    assert read_block(f"{ONE}TEXT = {template}") == Dependencies(packages=("rich",))

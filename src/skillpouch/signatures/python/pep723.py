@@ -1,7 +1,9 @@
 """The PEP 723 block of a script: which Python and which packages it asks for."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from io import StringIO
 from typing import Any
 
 from skillpouch.signatures.signature import Dependencies
@@ -34,14 +36,17 @@ def read_table(text: str) -> tuple[dict[str, Any], int] | Malformed | None:
     """Return the whole table of the block, with its first line."""
     if _OPEN not in text:
         return None
-    blocks = list(_blocks([line.rstrip("\r") for line in text.split("\n")]))
-    if not blocks:
-        return None
-    line, content = blocks[0]
-    if content is None:
-        return Malformed(reason="the script block is never closed", line=line)
+    found = dict(_blocks([line.rstrip("\r") for line in text.split("\n")]))
+    blocks = {line: content for line, content in found.items() if content is not None}
     if len(blocks) > 1:
-        return Malformed(reason="more than one script block", line=blocks[1][0])
+        blocks = {line: blocks[line] for line in _comments_in(text) if line in blocks} or blocks
+    if not blocks:
+        unclosed = next(iter(found), None)
+        reason = "the script block is never closed"
+        return None if unclosed is None else Malformed(reason=reason, line=unclosed)
+    (line, content), *more = blocks.items()
+    if more:
+        return Malformed(reason="more than one script block", line=more[0][0])
     import tomllib
 
     try:
@@ -67,6 +72,16 @@ def _blocks(lines: list[str]) -> Iterator[tuple[int, str | None]]:
         # The last closing line ends the block, as in the PEP.
         end = len(inside) - 1 - inside[::-1].index(_CLOSE)
         yield opening + 1, "\n".join(line[2:] for line in inside[:end])
+
+
+def _comments_in(text: str) -> Iterator[int]:
+    """Yield the lines with comments: a block in a string, such as a template, is none."""
+    import tokenize
+
+    with suppress(tokenize.TokenError, SyntaxError):
+        for token in tokenize.generate_tokens(StringIO(text).readline):
+            if token.type == tokenize.COMMENT:
+                yield token.start[0]
 
 
 def _dependencies(table: dict[str, Any], line: int) -> Dependencies | Malformed:
