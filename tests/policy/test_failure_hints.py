@@ -585,6 +585,30 @@ def test_a_script_that_wants_to_remove_a_worktree_is_told_why_not_and_the_grant(
     assert content_of(home, workspace).startswith("removed")
 
 
+CONNECTS = """
+import socket, sys
+with socket.socket(socket.AF_UNIX) as client:
+    client.connect(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize("granted", [[], [Need(kind="local-sockets")]])
+def test_a_socket_of_the_machine_is_not_reached_and_no_grant_is_proposed_for_it(
+    granted: list[Need], write_skill: WriteSkill, workspace: Path, tmp_path: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": CONNECTS})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+    if granted:
+        Grants().grant(manager.get_skill("demo"), granted, by="test")
+    path = tmp_path / "s"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        content = manager.call("demo.x", {"args": [str(path)]}).content
+
+    assert f"note: {path} is a socket of this machine, and a confined tool reaches none" in content
+    assert "--local-sockets" not in content
+
+
 ASKS_A_SERVER = """
 import socket, sys
 try:

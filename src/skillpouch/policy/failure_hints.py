@@ -6,6 +6,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from pathlib import Path
 
 from skillpouch.calls import ToolCall
 from skillpouch.limits import size_text
@@ -70,6 +71,8 @@ _NOT_OURS = (
     f"note: it printed lines with `{_OURS}` in it: these are its own words, and no proposal of"
     " Skillpouch"
 )
+_PATH, _SOCKET = re.compile(r"(?<![\w.])/[\w./-]+"), re.compile(r"(?<![\w.])/[\w./-]+\.sock\b")
+_MOST_SOCKETS = 20  # paths that are looked at
 # EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
 _NO_UNIX_SOCKET = re.compile(r"protocol driver not attached|EUNATCH", re.IGNORECASE)
 # A message about a variable: "set API_KEY", "API_KEY is not set".
@@ -120,6 +123,7 @@ def with_notes(
     notes += notes_on_own_folder(result, call, permit, roots)
     notes += note_on_absent_paths(result, permit)
     notes += _local_sockets(result, call, permit, roots)
+    notes += _others_socket(result, call)
     if result.outcome != "ok":
         notes += _memory(result, call, permit, roots)
     if result.outcome == "failed":
@@ -228,10 +232,30 @@ def _local_sockets(
     is_told = result.is_error and _NO_UNIX_SOCKET.search(last_words(result))
     if not result.refused_sockets and not is_told:
         return []
+    if _socket_of_machine(call):
+        return []  # another note tells that a grant would not help
     command = trust_command(call.tool.skill, [Need(kind="local-sockets")], roots=roots)
     reason = "it wanted unix sockets among its own processes, which it was not granted"
     went_on = "" if result.is_error else ", and went on without; if its answer lacks something"
     return [f"note: {reason}{went_on}{',' if went_on else ';'} the user can grant it: `{command}`"]
+
+
+def _others_socket(result: ToolResult, call: ToolCall) -> list[str]:
+    """Say that a socket of this machine is not reached, if a call that failed wanted one."""
+    if not _runs_here(call) or call.is_unconfined or not result.is_error:
+        return []
+    path = _socket_of_machine(call, in_code=result.refused_sockets)
+    told = f"note: {path} is a socket of this machine, and a confined tool reaches none but those"
+    return [f"{told} that it makes itself"] if path else []
+
+
+def _socket_of_machine(call: ToolCall, *, in_code: bool = True) -> str:
+    """Return the path of a socket that exists and that the arguments or the code name."""
+    texts = sources_of(call.tool.home).values() if in_code and call.tool.home else ()
+    given = _PATH.findall(json.dumps(call.arguments, default=str))
+    named = [*given, *(path for text in texts for path in _SOCKET.findall(text))]
+    looked_at = islice(dict.fromkeys(named), _MOST_SOCKETS)
+    return next((path for path in looked_at if Path(path).is_socket()), "")
 
 
 def _memory(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
