@@ -175,6 +175,15 @@ async def test_waiting_goes_on_where_it_stopped(manager: SkillManager, work: Pat
     assert b"".join(event.output.data for event in rest) == b"ended\n"
 
 
+@pytest.mark.parametrize("offset", [1_000, 2**63 - 1, 2**63, 2**64 - 1])
+async def test_an_offset_behind_all_output_gives_none(manager: SkillManager, offset: int) -> None:
+    async with serving(manager) as stub:
+        seen = await events(stub, await start(stub, "mark", "one"), offset=offset, seconds=1e300)
+
+    assert b"".join(event.output.data for event in seen) == b""
+    assert seen[-1].result.outcome == "ok"
+
+
 async def test_much_output_comes_in_pieces_that_clients_take(manager: SkillManager) -> None:
     async with serving(manager) as stub:
         seen = await events(stub, await start(stub, "much"))
