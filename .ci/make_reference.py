@@ -105,6 +105,7 @@ _MODULES = {
     "skillpouch.integrations.anthropic": ["anthropic_tools", "run_anthropic_calls"],
     "skillpouch.integrations.pydantic_ai": ["SkillpouchToolset"],
     "skillpouch.integrations.agents": ["agents_tools"],
+    "skillpouch.integrations.long_calls": ["LongCallOptions"],
     "skillpouch.mcp_client": ["McpServers", "read_user_mcp"],
     "skillpouch.servers.addresses": ["Address"],
     "skillpouch.servers.lifecycle": ["Stop"],

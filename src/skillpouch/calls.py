@@ -29,6 +29,8 @@ OnStep = Callable[[Progress], None]  # receives what a running program reports i
 # Who receives that of calls made from here on, if their callers name nobody: for integrations whose
 # frameworks know who watches, and not what is called.
 watcher: ContextVar[OnStep | None] = ContextVar("watcher", default=None)
+# Who makes the calls from here on, "" for the user: jobs belong to whoever started them.
+owner_here: ContextVar[str] = ContextVar("owner_here", default="")
 _SHOWN_BYTES = 65_536  # of standard input, for people who approve a call; a record keeps less
 
 
@@ -260,6 +262,16 @@ class Interceptor(Protocol):
     def keep(
         self, call: ToolCall, ended: ToolResult | SkillpouchError, redactor: Redactor
     ) -> None: ...
+
+
+@contextmanager
+def called_by(owner: str) -> Iterator[None]:
+    """Let the jobs that are started inside the block belong to somebody."""
+    token = owner_here.set(owner)
+    try:
+        yield
+    finally:
+        owner_here.reset(token)
 
 
 # Global to the process, not a context variable: an agent makes its calls from threads and tasks

@@ -109,7 +109,7 @@ class SkillManager(ChangeMethods, JobMethods):
             project=said.project or Path.cwd,
             roots=self.named_roots,
         )
-        caller = AwaitedCaller(self.acall)
+        caller = AwaitedCaller(self.acall, lambda: self._executor)
         self._library = SkillLibrary(
             self.roots,
             Index(cache_directory() if cache else None),

@@ -343,6 +343,7 @@ def _restored(kind: type[Any], values: dict[str, Any]) -> Any:
 
 
 Runs = Script | InlineScript | Binary | Http | External | Stub | Function | Hosted | BuiltIn
+Execute = Callable[..., Coroutine[Any, Any, ToolResult]]
 
 
 class Caller(Protocol):
@@ -353,10 +354,10 @@ class Caller(Protocol):
 
 
 class AwaitedCaller(Shared):
-    """Runs tools through one awaited function, such as `SkillManager.acall`."""
+    """Runs tools through one awaited function; `executor` returns what is behind it, for jobs."""
 
-    def __init__(self, execute: Callable[..., Coroutine[Any, Any, ToolResult]]) -> None:
-        self.execute = execute
+    def __init__(self, execute: Execute, executor: Callable[[], Any]) -> None:
+        self.execute, self.executor = execute, executor
 
     def execute_sync(self, name: str, args: Any = None) -> ToolResult:
         # Here, so that listing tools does not load an event loop.

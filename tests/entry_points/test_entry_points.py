@@ -5,6 +5,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from skillpouch import SkillManager, SkillpouchError
 from skillpouch.cli import cli
 from skillpouch.integrations.anthropic import run_anthropic_calls
 from skillpouch.integrations.langchain import create_langchain_tools
+from skillpouch.integrations.long_calls import LongCallOptions
 from skillpouch.integrations.openai import run_openai_calls
 from tests.conftest import WriteSkill
 
@@ -66,6 +68,9 @@ BAD: dict[str, tuple[str, Any]] = {
 # Its packages would have to be fetched.
 LEFT_OUT = {"acme:csv-report.as_table", "weather.weather-forecast"}
 
+# Otherwise a call that nobody approves would wait for `skillpouch approve`.
+DENIED_AT_ONCE = LongCallOptions(keep_questions=False)
+
 Answer = tuple[bool, str]  # whether it went wrong, and the text
 Door = Callable[[SkillManager, str, Any], Answer]
 
@@ -103,7 +108,8 @@ def by_command(manager: SkillManager, tool: str, arguments: Any) -> Answer:
 
 
 def by_langchain(manager: SkillManager, tool: str, arguments: Any) -> Answer:
-    tools = {each.name: each for each in create_langchain_tools(manager, naming="dotted")}
+    made = create_langchain_tools(manager, naming="dotted", long_calls=DENIED_AT_ONCE)
+    tools = {each.name: each for each in made}
     if tool not in tools:
         return True, f"no tool named {tool!r}"  # LangGraph itself says so
     call = {"name": tool, "args": arguments, "id": "1", "type": "tool_call"}
@@ -114,19 +120,21 @@ def by_langchain(manager: SkillManager, tool: str, arguments: Any) -> Answer:
 def by_openai_chat(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     function = {"name": tool, "arguments": json.dumps(arguments)}
     calls = [{"id": "1", "type": "function", "function": function}]
-    (message,) = run_openai_calls({"role": "assistant", "tool_calls": calls}, manager)
+    said = {"role": "assistant", "tool_calls": calls}
+    (message,) = run_openai_calls(said, manager, long_calls=DENIED_AT_ONCE)
     return _without_mark(message["content"])
 
 
 def by_openai_responses(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     call = {"type": "function_call", "call_id": "1", "name": tool}
-    (item,) = run_openai_calls({"output": [call | {"arguments": json.dumps(arguments)}]}, manager)
+    said = {"output": [call | {"arguments": json.dumps(arguments)}]}
+    (item,) = run_openai_calls(said, manager, long_calls=DENIED_AT_ONCE)
     return _without_mark(item["output"])
 
 
 def by_anthropic(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     call = {"type": "tool_use", "id": "1", "name": tool, "input": arguments}
-    (message,) = run_anthropic_calls({"content": [call]}, manager)
+    (message,) = run_anthropic_calls({"content": [call]}, manager, long_calls=DENIED_AT_ONCE)
     (block,) = message["content"]
     return block.get("is_error", False), block["content"]
 
@@ -139,13 +147,14 @@ def by_pydantic_ai(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     from skillpouch.integrations.pydantic_ai import SkillpouchToolset
 
     async def call() -> Answer:
-        toolset: Any = SkillpouchToolset(manager)
+        context: Any = SimpleNamespace(run_id=None, tool_call_id=None)
+        toolset: Any = SkillpouchToolset(manager, long_calls=DENIED_AT_ONCE)
         tools = await toolset.get_tools(None)
         name = next((n for n, t in tools.items() if t.tool_def.metadata["id"] == tool), None)
         if name is None:
             return True, f"no tool named {tool!r}"  # the framework itself says so
         try:
-            found = await toolset.call_tool(name, arguments, None, tools[name])
+            found = await toolset.call_tool(name, arguments, context, tools[name])
         except (ModelRetry, ToolFailed) as error:
             return True, error.message
         return False, found.return_value
@@ -155,11 +164,9 @@ def by_pydantic_ai(manager: SkillManager, tool: str, arguments: Any) -> Answer:
 
 def by_agents(manager: SkillManager, tool: str, arguments: Any) -> Answer:
     pytest.importorskip("agents")
-    from types import SimpleNamespace
-
     from skillpouch.integrations.agents import agents_tools
 
-    wanted = agents_tools(manager, include=tool)
+    wanted = agents_tools(manager, include=tool, long_calls=DENIED_AT_ONCE)
     if not wanted:
         return True, f"no tool named {tool!r}"  # the framework itself says so
     context: Any = SimpleNamespace(tool_call_id="1")

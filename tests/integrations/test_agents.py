@@ -12,7 +12,8 @@ from agents import Agent, OpenAIResponsesModel, Runner, ToolSearchTool, set_trac
 
 from skillpouch import SkillManager, tool
 from skillpouch.integrations.agents import agents_tools
-from tests.integrations.conftest import PIXEL, Provider
+from skillpouch.integrations.long_calls import LongCallOptions
+from tests.integrations.conftest import JOB_TOOLS, PIXEL, Gate, Provider
 from tests.integrations.test_openai import response_reply
 
 pytestmark = pytest.mark.slow
@@ -116,3 +117,56 @@ async def test_functions_need_no_manager(provider: Provider) -> None:
     await run(provider, agents_tools([double]))
 
     assert provider.requests[1]["input"][-1]["output"] == "8"
+
+
+@pytest.mark.promise("leave-1")
+async def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_by_their_owner(
+    gate: Gate, soon: LongCallOptions, provider: Provider
+) -> None:
+    def outputs(request: dict[str, Any]) -> list[str]:
+        items = request["input"]
+        return [each["output"] for each in items if each.get("type") == "function_call_output"]
+
+    def go_on(request: dict[str, Any]) -> dict[str, Any]:
+        first, second = (re.findall("j[0-9a-f]{32}", each)[0] for each in outputs(request))
+        gate.until_begun()
+        gate.open("a")
+        wanted = ("job_wait", {"id": first}), ("job_output", {"id": second})
+        calls = [(name, json.dumps(given)) for name, given in wanted]
+        return response_reply(*calls, ("job_cancel", json.dumps({"id": second})), first=2)
+
+    gated = [("slow__gated", json.dumps({"args": [word]})) for word in "ab"]
+    provider.replies = [response_reply(*gated), go_on, said("Done.")]
+
+    ran = await run(provider, agents_tools(gate.manager, include="slow", long_calls=soon))
+
+    names = [[each["name"] for each in request["tools"]] for request in provider.requests]
+    assert names == [["slow__gated"], *[["slow__gated", *JOB_TOOLS]] * 2]
+    assert ran.final_output == "Done."
+    _, second, ended, printed, cancelled = outputs(provider.requests[-1])
+    assert ended == "begun\nended"
+    assert printed.startswith("begun\n")
+    assert cancelled.removeprefix("job ").split()[0] in second
+    assert cancelled.endswith(" (slow.gated) is cancelled")
+    assert gate.ran == ["a", "b"]
+
+
+@pytest.mark.promise("leave-1")
+async def test_the_tools_of_another_owner_reach_no_job_and_are_not_shown_for_it(
+    gate: Gate, soon: LongCallOptions, provider: Provider
+) -> None:
+    other = LongCallOptions(soft_limit_seconds=0.3, owner=f"not {soon.owner}")
+    provider.replies = [response_reply(("slow__gated", '{"args": ["a"]}')), said("Done.")]
+    await run(provider, agents_tools(gate.manager, long_calls=soon))
+    (left,) = gate.job_ids
+    gate.until_begun()
+
+    provider.replies += [response_reply(("job_cancel", json.dumps({"id": left}))), said("Done.")]
+    always = LongCallOptions(list_tools=True, owner=other.owner)
+    await run(provider, agents_tools(gate.manager, long_calls=always))
+    provider.replies += [said("Done.")]
+    await run(provider, agents_tools(gate.manager, long_calls=other))
+
+    assert provider.requests[3]["input"][-1]["output"].startswith(f"Error: no job '{left}'")
+    assert [each["name"] for each in provider.requests[4]["tools"]] == ["slow__gated"]
+    assert gate.manager.job(left).state == "running"

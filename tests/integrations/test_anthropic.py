@@ -14,7 +14,8 @@ from skillpouch.integrations.anthropic import (
     arun_anthropic_calls,
     run_anthropic_calls,
 )
-from tests.integrations.conftest import PIXEL, Provider
+from skillpouch.integrations.long_calls import LongCallOptions
+from tests.integrations.conftest import JOB_TOOLS, PIXEL, Gate, Provider
 
 pytestmark = pytest.mark.slow
 
@@ -127,3 +128,40 @@ def test_tools_of_others_can_be_left_to_them(manager: SkillManager) -> None:
     (answer,) = run_anthropic_calls(message, manager, unknown="skip")
 
     assert [each["tool_use_id"] for each in answer["content"]] == ["toolu_1"]
+
+
+@pytest.mark.promise("leave-1")
+def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_by_their_owner(
+    gate: Gate, soon: LongCallOptions, provider: Provider, client: anthropic.Anthropic
+) -> None:
+    provider.replies = [reply(*(("slow__gated", {"args": [word]}) for word in "ab"))]
+    other = LongCallOptions(soft_limit_seconds=0.3, owner="somebody else")
+
+    def ask() -> Any:
+        tools: Any = anthropic_tools(gate.manager, include="slow", long_calls=soon)
+        said: Any = [{"role": "user", "content": "Go."}]
+        return client.messages.create(model="m", max_tokens=9, messages=said, tools=tools)
+
+    def answers(message: Any, options: LongCallOptions) -> list[dict[str, Any]]:
+        (told,) = run_anthropic_calls(message, gate.manager, long_calls=options)
+        return list(told["content"])
+
+    with client:
+        left = answers(ask(), soon)
+        first, second = (re.findall("j[0-9a-f]{32}", each["content"])[0] for each in left)
+        gate.until_begun()
+        gate.open("a")
+        wanted = ("job_wait", {"id": first}), ("job_output", {"id": second})
+        provider.replies.append(reply(*wanted, ("job_cancel", {"id": second})))
+        then = ask()
+        foreign = answers(then, other)
+        ended, printed, cancelled = answers(then, soon)
+
+    names = [[each["name"] for each in request["tools"]] for request in provider.requests]
+    assert names == [["slow__gated"], ["slow__gated", *JOB_TOOLS]]
+    assert [each["is_error"] for each in foreign] == [True] * 3
+    assert foreign[0]["content"].startswith(f"no job '{first}'")
+    assert (ended["content"], ended.get("is_error")) == ("begun\nended", None)
+    assert printed["content"].startswith("begun\n")
+    assert cancelled["content"] == f"job {second} (slow.gated) is cancelled"
+    assert gate.ran == ["a", "b"]

@@ -11,9 +11,10 @@ import openai
 import pytest
 
 from skillpouch import SkillManager, tool
+from skillpouch.integrations.long_calls import LongCallOptions
 from skillpouch.integrations.openai import arun_openai_calls, openai_tools, run_openai_calls
 from skillpouch.policy.approval import Answer, Question
-from tests.integrations.conftest import PIXEL, Provider, WriteSkill
+from tests.integrations.conftest import JOB_TOOLS, PIXEL, Gate, Provider, WriteSkill
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +37,7 @@ def chat_reply(*calls: tuple[str, str], text: str | None = None) -> dict[str, An
     }
 
 
-def response_reply(*calls: tuple[str, str]) -> dict[str, Any]:
+def response_reply(*calls: tuple[str, str], first: int = 0) -> dict[str, Any]:
     output = [
         {
             "type": "function_call",
@@ -46,7 +47,7 @@ def response_reply(*calls: tuple[str, str]) -> dict[str, Any]:
             "arguments": given,
             "status": "completed",
         }
-        for place, (name, given) in enumerate(calls)
+        for place, (name, given) in enumerate(calls, first)
     ]
     return {
         "id": "r1",
@@ -242,3 +243,55 @@ def test_a_tool_that_an_agent_defined_is_offered_to_it(tmp_path: Path) -> None:
 
     assert "hi" in names
     assert run_openai_calls(chat_reply(("hi", "{}")), manager)[0]["content"] == "hi"
+
+
+@pytest.mark.promise("leave-1")
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_by_their_owner(
+    gate: Gate, soon: LongCallOptions, provider: Provider, client: openai.OpenAI, api: Any
+) -> None:
+    reply_of = chat_reply if api == "chat" else response_reply
+    provider.replies = [reply_of(*(("slow__gated", f'{{"args": ["{word}"]}}') for word in "ab"))]
+    other = LongCallOptions(soft_limit_seconds=0.3, owner="somebody else")
+
+    def ask() -> Any:
+        tools: Any = openai_tools(gate.manager, api=api, include="slow", long_calls=soon)
+        said: Any = [{"role": "user", "content": "Go."}]
+        if api == "chat":
+            return client.chat.completions.create(model="m", messages=said, tools=tools)
+        return client.responses.create(model="m", input=said, tools=tools)
+
+    def answers(response: Any, options: LongCallOptions) -> list[str]:
+        found = run_openai_calls(response, gate.manager, long_calls=options)
+        return [each["content"] if api == "chat" else each["output"] for each in found]
+
+    with client:
+        left = answers(ask(), soon)
+        first, second = (re.findall("j[0-9a-f]{32}", text)[0] for text in left)
+        gate.until_begun()
+        gate.open("a")
+        wanted = [(name, json.dumps({"id": second})) for name in ("job_output", "job_cancel")]
+        provider.replies.append(reply_of(("job_wait", json.dumps({"id": first})), *wanted))
+        then = ask()
+        foreign = answers(then, other)
+        ended, printed, cancelled = answers(then, soon)
+
+    names = [
+        [(each.get("function") or each)["name"] for each in request["tools"]]
+        for request in provider.requests
+    ]
+    assert names == [["slow__gated"], ["slow__gated", *JOB_TOOLS]]
+    assert [text.startswith("Error: no job ") for text in foreign] == [True] * 3
+    assert (ended, printed.splitlines()[0]) == ("begun\nended", "begun")
+    assert cancelled == f"job {second} (slow.gated) is cancelled"
+    assert gate.ran == ["a", "b"]
+
+
+def test_who_lists_tools_once_lists_those_for_jobs_from_the_beginning(
+    gate: Gate, soon: LongCallOptions
+) -> None:
+    always = LongCallOptions(list_tools=True, owner=soon.owner)
+
+    listed = openai_tools(gate.manager, long_calls=always)
+
+    assert [each["function"]["name"] for each in listed] == ["slow__gated", *JOB_TOOLS]

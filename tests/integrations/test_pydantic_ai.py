@@ -12,6 +12,7 @@ from pydantic_ai import (
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
+    RunContext,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
@@ -19,11 +20,13 @@ from pydantic_ai import (
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
+from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
 
 from skillpouch import SkillManager, tool
+from skillpouch.integrations.long_calls import LongCallOptions
 from skillpouch.integrations.pydantic_ai import SkillpouchToolset
 from skillpouch.results import ToolResult
-from tests.integrations.conftest import PIXEL
+from tests.integrations.conftest import JOB_TOOLS, PIXEL, Gate
 
 pytestmark = pytest.mark.slow
 
@@ -185,3 +188,84 @@ async def test_deferred_tools_are_found_by_searching(manager: SkillManager) -> N
     deferred = {each.name for each in shown if each.defer_loading}
     assert deferred == {"demo__add"}
     assert "search_tools" in {each.name for each in shown}
+
+
+@pytest.mark.promise("leave-1")
+async def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_by_their_owner(
+    gate: Gate, soon: LongCallOptions
+) -> None:
+    shown: list[list[str]] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        shown.append([each.name for each in info.function_tools])
+        done = returned(messages)
+        if not done:
+            calls = [ToolCallPart("slow__gated", {"args": [word]}) for word in "ab"]
+            return ModelResponse(parts=calls)
+        if len(done) > 2:
+            return ModelResponse(parts=[TextPart("Done.")])
+        first, second = (each.metadata.job_id for each in done)
+        gate.until_begun()
+        gate.open("a")
+        wanted = ("job_wait", first), ("job_output", second), ("job_cancel", second)
+        return ModelResponse(parts=[ToolCallPart(name, {"id": each}) for name, each in wanted])
+
+    agent = Agent(
+        FunctionModel(answer), toolsets=[SkillpouchToolset(gate.manager, long_calls=soon)]
+    )
+    ran = await agent.run("Go.")
+
+    left, second, ended, printed, cancelled = returned(ran.all_messages())
+    assert shown == [["slow__gated"], *[["slow__gated", *JOB_TOOLS]] * 2]
+    assert (left.metadata.code, left.outcome) == ("still_running", "success")
+    assert ended.content == "begun\nended"
+    assert str(printed.content).startswith("begun\n")
+    assert cancelled.content == f"job {second.metadata.job_id} (slow.gated) is cancelled"
+    assert gate.ran == ["a", "b"]
+
+
+@pytest.mark.promise("leave-1")
+async def test_the_tools_of_another_owner_reach_no_job(gate: Gate, soon: LongCallOptions) -> None:
+    first = Agent(
+        scripted([("slow__gated", {"args": ["a"]})]),
+        toolsets=[SkillpouchToolset(gate.manager, long_calls=soon)],
+    )
+    await first.run("Go.")
+    (left,) = gate.job_ids
+    gate.until_begun()
+    always = LongCallOptions(list_tools=True, owner=f"not {soon.owner}")
+    other = Agent(
+        scripted([(name, {"id": left}) for name in JOB_TOOLS]),
+        toolsets=[SkillpouchToolset(gate.manager, long_calls=always)],
+    )
+
+    ran = await other.run("Go.")
+
+    refused = returned(ran.all_messages())
+    assert [each.outcome for each in refused] == ["failed"] * 3
+    assert str(refused[0].content).startswith(f"no job '{left}'")
+    assert gate.manager.job(left).state == "running"
+
+
+@pytest.mark.promise("leave-5")
+async def test_a_step_that_a_workflow_runs_again_starts_no_second_job(
+    gate: Gate, soon: LongCallOptions
+) -> None:
+    toolset = SkillpouchToolset(gate.manager, long_calls=soon)
+    results: list[ToolResult] = []
+
+    class Twice(WrapperToolset[Any]):
+        async def call_tool(
+            self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+        ) -> Any:
+            first = await super().call_tool(name, tool_args, ctx, tool)
+            again = await super().call_tool(name, tool_args, ctx, tool)
+            results.extend((first.metadata, again.metadata))
+            return again
+
+    agent = Agent(scripted([("slow__gated", {"args": ["a"]})]), toolsets=[Twice(toolset)])
+    await agent.run("Go.")
+
+    gate.until_begun()
+    assert [each.job_id for each in results] == gate.job_ids * 2
+    assert (gate.ran, len(gate.job_ids)) == (["a"], 1)

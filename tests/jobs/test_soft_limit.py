@@ -131,7 +131,7 @@ def strict(manager: SkillManager) -> SkillManager:
 KEPT = SoftLimit(seconds=45, keep_questions=True, owner="ada")
 
 
-@pytest.mark.parametrize("limit", [KEPT, SoftLimit(seconds=5, keep_questions=True, owner="ada")])
+@pytest.mark.parametrize("limit", [KEPT, SoftLimit(seconds=25, keep_questions=True, owner="ada")])
 async def test_a_call_that_the_policy_asks_about_waits_for_the_answer(
     strict: SkillManager, work: Path, limit: SoftLimit
 ) -> None:

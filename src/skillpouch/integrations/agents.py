@@ -1,17 +1,20 @@
 """Skills as function tools of the OpenAI Agents SDK."""
 
+from dataclasses import replace
 from typing import Any
 
+from skillpouch.integrations.long_calls import LongCallOptions, offered_job_tools
 from skillpouch.integrations.model_results import data_url
 from skillpouch.integrations.selection import (
     Patterns,
+    Tools,
     ToolSelection,
     chosen_tools,
     described,
     runnable,
 )
 from skillpouch.integrations.strict_schemas import plain_root, strict_schema
-from skillpouch.integrations.wire_calls import Tools, WireAnswer, WireCall, answer_all
+from skillpouch.integrations.wire_calls import EVERYTHING, WireAnswer, WireCall, WireCalls
 from skillpouch.runtime.extras import require_extra
 from skillpouch.tools import Tool, model_schema
 
@@ -28,25 +31,35 @@ def agents_tools(
     defer: Patterns = (),
     include: Patterns | None = None,
     exclude: Patterns = (),
+    long_calls: LongCallOptions | None = None,
 ) -> list[FunctionTool]:
     """Return what `Agent(tools=…)` takes.
 
     With `strict`, a schema that can be enforced is. `defer` are patterns of tools that a model
     finds by searching: give the agent the SDK's `ToolSearchTool` as well. Nothing that goes wrong
-    with a call ends a run: the model is told.
+    with a call ends a run: the model is told. The last three are for calls that take longer than
+    `long_calls` says: a model is shown them once it has left such a call.
     """
-    later = ToolSelection(defer)
+    later, options = ToolSelection(defer), long_calls or LongCallOptions()
     chosen = runnable(chosen_tools(tools, ToolSelection(include, exclude)))
-    return [_made(tool, strict, later.tool(tool)) for tool in chosen]
+    made = [_made(tool, strict, options, deferred=later.tool(tool)) for tool in chosen]
+    always = replace(options, list_tools=True)
+    offered = offered_job_tools(chosen, always, chosen) if chosen else []
+    for_jobs = [_made(tool, strict, options) for tool in offered]
+    for each in for_jobs:
+        each.is_enabled = lambda _context, _agent: bool(offered_job_tools(chosen, options))
+    return [*made, *for_jobs]
 
 
-def _made(tool: Tool, strict: bool, deferred: bool) -> FunctionTool:
+def _made(
+    tool: Tool, strict: bool, options: LongCallOptions, *, deferred: bool = False
+) -> FunctionTool:
     schema = model_schema(tool.input_schema)
     enforced = strict_schema(schema) if strict else None
 
     async def invoke(context: ToolContext[Any], arguments: str) -> Any:
         call = WireCall(id=context.tool_call_id, name=tool.name, arguments=arguments)
-        (answer,) = await answer_all([call], [tool])
+        (answer,) = await WireCalls([tool], EVERYTHING, options).answers([call])
         return _output(answer)
 
     return FunctionTool(

@@ -5,17 +5,18 @@ Only dictionaries come and go, so Anthropic's own package is not needed here.
 
 from typing import Any, Literal
 
+from skillpouch.integrations.long_calls import LongCallOptions, offered_job_tools
 from skillpouch.integrations.model_results import base64_text
-from skillpouch.integrations.selection import Patterns, ToolSelection, chosen_tools, described
-from skillpouch.integrations.strict_schemas import plain_root, strict_schema
-from skillpouch.integrations.wire_calls import (
+from skillpouch.integrations.selection import (
+    Patterns,
     Tools,
-    WireAnswer,
-    WireCall,
-    answer_all,
-    field,
-    known_calls,
+    ToolSelection,
+    chosen_tools,
+    described,
 )
+from skillpouch.integrations.strict_schemas import plain_root, strict_schema
+from skillpouch.integrations.wire_calls import WireAnswer, WireCall, WireCalls, field
+from skillpouch.manager import SkillManager
 from skillpouch.results import Attachment
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.tools import Tool, model_schema
@@ -30,16 +31,21 @@ def anthropic_tools(
     defer: Patterns = (),
     include: Patterns | None = None,
     exclude: Patterns = (),
+    long_calls: LongCallOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Return what `tools=` of a request takes.
 
     `strict` are patterns of tools whose schemas are to be enforced, where they can be: Anthropic
     allows few of these in a request. `defer` are patterns of tools that a model finds by
-    searching instead of being shown them.
+    searching instead of being shown them. List the tools for each request: once a call took
+    longer than `long_calls` says, those to go on with it are there.
     """
+    tools = tools if isinstance(tools, SkillManager) else list(tools)
     chosen = chosen_tools(tools, ToolSelection(include, exclude))
     enforced, later = ToolSelection(strict), ToolSelection(defer)
     made = [_tool(tool, enforced.tool(tool), later.tool(tool)) for tool in chosen]
+    for_jobs = offered_job_tools(tools, long_calls or LongCallOptions(), chosen)
+    made += [_tool(tool, enforced.tool(tool), deferred=False) for tool in for_jobs]
     return [_SEARCH, *made] if any(later.tool(tool) for tool in chosen) else made
 
 
@@ -65,19 +71,19 @@ async def arun_anthropic_calls(
     include: Patterns | None = None,
     exclude: Patterns = (),
     unknown: Literal["answer", "skip"] = "answer",
+    long_calls: LongCallOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Make the calls of a message side by side; return the one message to send back, if any.
 
     `message` is an object of the SDK, the dictionary it stands for, or its content. Nothing that
     goes wrong with a call raises: the model is told. A call of a tool that is not among `tools`,
     chosen with the same `include` and `exclude` as those you sent, is answered so, too, or left
-    to you with `unknown="skip"`.
+    to you with `unknown="skip"`. One that takes longer than `long_calls` says is answered with the
+    id of a job and goes on; give `anthropic_tools` the same.
     """
-    calls = _calls(message)
-    wanted = ToolSelection(include, exclude)
-    if unknown == "skip":
-        calls = known_calls(calls, tools, wanted)
-    answers = await answer_all(calls, tools, wanted)
+    wanted = _calls(message)
+    calls = WireCalls(tools, ToolSelection(include, exclude), long_calls)
+    answers = await calls.answers(calls.known(wanted) if unknown == "skip" else wanted)
     return [{"role": "user", "content": [_block(answer) for answer in answers]}] if answers else []
 
 
@@ -88,10 +94,18 @@ def run_anthropic_calls(
     include: Patterns | None = None,
     exclude: Patterns = (),
     unknown: Literal["answer", "skip"] = "answer",
+    long_calls: LongCallOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Do what `arun_anthropic_calls` does, and wait."""
     return run_blocking(
-        arun_anthropic_calls(message, tools, include=include, exclude=exclude, unknown=unknown)
+        arun_anthropic_calls(
+            message,
+            tools,
+            include=include,
+            exclude=exclude,
+            unknown=unknown,
+            long_calls=long_calls,
+        )
     )
 
 

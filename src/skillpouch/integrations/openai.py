@@ -6,24 +6,25 @@ Only dictionaries come and go, so OpenAI's own package is not needed here.
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from skillpouch.integrations.long_calls import LongCallOptions, offered_job_tools
 from skillpouch.integrations.model_results import data_url
-from skillpouch.integrations.selection import Patterns, ToolSelection, chosen_tools, described
-from skillpouch.integrations.strict_schemas import plain_root, strict_schema
-from skillpouch.integrations.wire_calls import (
+from skillpouch.integrations.selection import (
+    Patterns,
     Tools,
-    WireAnswer,
-    WireCall,
-    answer_all,
-    field,
-    known_calls,
+    ToolSelection,
+    chosen_tools,
+    described,
 )
+from skillpouch.integrations.strict_schemas import plain_root, strict_schema
+from skillpouch.integrations.wire_calls import WireAnswer, WireCall, WireCalls, field
+from skillpouch.manager import SkillManager
 from skillpouch.runtime.loop_thread import run_blocking
 from skillpouch.tools import Tool, model_schema
 
 Api = Literal["chat", "responses"]
 
 
-def openai_tools(
+def openai_tools(  # noqa: PLR0913 - each is said by name
     tools: Tools,
     *,
     api: Api = "chat",
@@ -31,25 +32,31 @@ def openai_tools(
     defer: Patterns = (),
     include: Patterns | None = None,
     exclude: Patterns = (),
+    long_calls: LongCallOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Return what `tools=` of a request takes, for either of the two interfaces.
 
     With `strict`, a schema that can be enforced is. `defer` are patterns of tools that a model
-    finds by searching instead of being shown them; only Responses has this.
+    finds by searching instead of being shown them; only Responses has this. List the tools for
+    each request: once a call took longer than `long_calls` says, those to go on with it are there.
     """
     if api not in ("chat", "responses"):
         raise ValueError(f"api is {api!r}: use 'chat' or 'responses'")
     if defer and api == "chat":
         raise ValueError("Chat Completions cannot defer tools: use api='responses'")
+    tools = tools if isinstance(tools, SkillManager) else list(tools)
     chosen = chosen_tools(tools, ToolSelection(include, exclude))
+    for_jobs = offered_job_tools(tools, long_calls or LongCallOptions(), chosen)
     if api == "chat":
-        return [{"type": "function", "function": _function(tool, strict)} for tool in chosen]
+        listed = [*chosen, *for_jobs]
+        return [{"type": "function", "function": _function(tool, strict)} for tool in listed]
     later = ToolSelection(defer)
     made = [
         {"type": "function", **_function(tool, strict)}
         | ({"defer_loading": True} if later.tool(tool) else {})
         for tool in chosen
     ]
+    made += [{"type": "function", **_function(tool, strict)} for tool in for_jobs]
     searched = any(later.tool(tool) for tool in chosen)
     return [*made, {"type": "tool_search"}] if searched else made
 
@@ -72,19 +79,19 @@ async def arun_openai_calls(
     include: Patterns | None = None,
     exclude: Patterns = (),
     unknown: Literal["answer", "skip"] = "answer",
+    long_calls: LongCallOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Make the calls of a response side by side; return the messages or items to send back.
 
     `response` is what either interface gave, a message of it, or its output, as objects or
     dictionaries. Nothing that goes wrong with a call raises: the model is told. A call of a tool
     that is not among `tools`, chosen with the same `include` and `exclude` as those you sent, is
-    answered so, too, or left to you with `unknown="skip"`.
+    answered so, too, or left to you with `unknown="skip"`. One that takes longer than `long_calls`
+    says is answered with the id of a job and goes on; give `openai_tools` the same.
     """
-    api, calls = _calls(response)
-    wanted = ToolSelection(include, exclude)
-    if unknown == "skip":
-        calls = known_calls(calls, tools, wanted)
-    answers = await answer_all(calls, tools, wanted)
+    api, wanted = _calls(response)
+    calls = WireCalls(tools, ToolSelection(include, exclude), long_calls)
+    answers = await calls.answers(calls.known(wanted) if unknown == "skip" else wanted)
     if api == "responses":
         return [_item(answer) for answer in answers]
     messages = [
@@ -103,10 +110,18 @@ def run_openai_calls(
     include: Patterns | None = None,
     exclude: Patterns = (),
     unknown: Literal["answer", "skip"] = "answer",
+    long_calls: LongCallOptions | None = None,
 ) -> list[dict[str, Any]]:
     """Do what `arun_openai_calls` does, and wait."""
     return run_blocking(
-        arun_openai_calls(response, tools, include=include, exclude=exclude, unknown=unknown)
+        arun_openai_calls(
+            response,
+            tools,
+            include=include,
+            exclude=exclude,
+            unknown=unknown,
+            long_calls=long_calls,
+        )
     )
 
 

@@ -6,16 +6,23 @@ from typing import Any
 
 from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
 from skillpouch.errors import InvalidArgumentsError, SkillpouchError
+from skillpouch.integrations.long_calls import (
+    CallPlace,
+    LongCallOptions,
+    call_tool,
+    offered_job_tools,
+    placed,
+)
 from skillpouch.integrations.model_results import failure_text, refusal_text, storable
 from skillpouch.integrations.selection import (
     Patterns,
+    Tools,
     ToolSelection,
     chosen_tools,
     described,
     runnable,
 )
 from skillpouch.integrations.strict_schemas import plain_root
-from skillpouch.integrations.wire_calls import Tools
 from skillpouch.manager import SkillManager
 from skillpouch.results import ToolResult
 from skillpouch.runtime.extras import require_extra
@@ -53,7 +60,8 @@ class SkillpouchToolset(AbstractToolset[Any]):
     fit are a retry, of which each tool has `max_retries`; every other failure is told to
     the model and costs none. `defer` are patterns of tools that a model finds by searching. Where
     an agent is given `activate_skill`, the skills are listed in its instructions, in at most
-    `budget` characters.
+    `budget` characters. A call that takes longer than `long_calls` says goes on as a job; the tools
+    for jobs are there at the next step.
     """
 
     def __init__(  # noqa: PLR0913 - each is said by name
@@ -65,6 +73,7 @@ class SkillpouchToolset(AbstractToolset[Any]):
         defer: Patterns = (),
         max_retries: int = 3,
         budget: int = DEFAULT_BUDGET,
+        long_calls: LongCallOptions | None = None,
         id: str | None = "skillpouch",  # noqa: A002 - the framework's word
     ) -> None:
         # Bound once: functions that nobody runs yet get one executor, not one for each step.
@@ -73,6 +82,7 @@ class SkillpouchToolset(AbstractToolset[Any]):
         self._later = ToolSelection(defer)
         self._retries = max_retries
         self._budget = budget
+        self._options = long_calls or LongCallOptions()
         self._id = id
 
     @property
@@ -91,20 +101,28 @@ class SkillpouchToolset(AbstractToolset[Any]):
 
     async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:  # noqa: ARG002
         """Return the tools as they are now, by the names that models call them."""
-        chosen = await asyncio.to_thread(chosen_tools, self._tools, self._wanted)
+        chosen = await asyncio.to_thread(self._chosen)
         return {tool.name: self._made(tool) for tool in chosen}
+
+    def _chosen(self) -> list[Tool]:
+        chosen = chosen_tools(self._tools, self._wanted)
+        return [*chosen, *offered_job_tools(self._tools, self._options, chosen)]
 
     async def call_tool(
         self,
         name: str,  # noqa: ARG002 - perhaps renamed on the way here
         tool_args: dict[str, Any],
-        ctx: RunContext[Any],  # noqa: ARG002
+        ctx: RunContext[Any],
         tool: ToolsetTool[Any],
     ) -> ToolReturn:
         """Run a tool; raise what tells the model how it failed."""
         assert isinstance(tool, _SkillpouchTool)
+        # A durable workflow makes the calls of a step again, which is the same step then.
+        is_known = ctx.run_id and ctx.tool_call_id
+        key = f"{ctx.run_id} {ctx.run_step} {ctx.tool_call_id}" if is_known else ""
         try:
-            result = await tool.caller.execute(tool.tool_id, tool_args)
+            with placed(CallPlace(key=key)):
+                result = await call_tool(tool.caller, tool.tool_id, tool_args, self._options)
         except InvalidArgumentsError as error:
             raise ModelRetry(refusal_text(error)) from error
         except SkillpouchError as error:

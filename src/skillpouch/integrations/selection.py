@@ -11,6 +11,7 @@ from skillpouch.skills import Skill
 from skillpouch.text import clean
 from skillpouch.tools import Caller, Tool
 
+Tools = SkillManager | Iterable[Tool]
 Patterns = Sequence[str] | str
 Bound = tuple[Tool, Caller]
 
@@ -50,9 +51,7 @@ def kept_skills(manager: SkillManager) -> set[str]:
     return {skill.name for skill in manager.list_skills() if not is_offered(skill)}
 
 
-def chosen_tools(
-    manager_or_tools: SkillManager | Iterable[Tool], wanted: ToolSelection
-) -> list[Tool]:
+def chosen_tools(manager_or_tools: Tools, wanted: ToolSelection) -> list[Tool]:
     """Return the tools that were asked for, in order."""
     if not isinstance(manager_or_tools, SkillManager):
         return [tool for tool in manager_or_tools if wanted.tool(tool)]

@@ -2,19 +2,31 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from skillpouch.errors import SkillpouchError, UnknownToolError
+from skillpouch.integrations.long_calls import (
+    JOB_NAMES,
+    LongCallOptions,
+    call_tool,
+    tools_for_jobs,
+)
 from skillpouch.integrations.model_results import failure_text, refusal_text
-from skillpouch.integrations.selection import ToolSelection, bound, chosen_tools, kept_skills
+from skillpouch.integrations.selection import (
+    Bound,
+    Tools,
+    ToolSelection,
+    bound,
+    chosen_tools,
+    kept_skills,
+)
 from skillpouch.integrations.strict_schemas import without_nulls
 from skillpouch.manager import SkillManager
 from skillpouch.results import Attachment, ToolResult
-from skillpouch.tools import Caller, Tool, model_schema
+from skillpouch.tools import Tool, model_schema
 
-Tools = SkillManager | Iterable[Tool]
 EVERYTHING = ToolSelection()
 
 
@@ -43,30 +55,46 @@ class WireAnswer:
         return f"Error: {self.text}" if self.is_error else self.text
 
 
-async def answer_all(
-    calls: Sequence[WireCall], tools: Tools, wanted: ToolSelection = EVERYTHING
-) -> list[WireAnswer]:
-    """Make the calls side by side and return the answers in the order of the calls."""
-    finder = _Finder(tools, wanted)
-    return list(await asyncio.gather(*(_answer(call, finder) for call in calls)))
+class WireCalls:
+    """Makes the calls of a model, of the tools that it may be offered."""
 
+    def __init__(
+        self, tools: Tools, wanted: ToolSelection, long_calls: LongCallOptions | None
+    ) -> None:
+        self._options = long_calls or LongCallOptions()
+        self._finder = _Finder(tools, wanted, self._options)
 
-def known_calls(calls: Sequence[WireCall], tools: Tools, wanted: ToolSelection) -> list[WireCall]:
-    """Return the calls of tools that are among those wanted."""
-    finder = _Finder(tools, wanted)
-    return [call for call in calls if finder.knows(call.name)]
+    async def answers(self, calls: Sequence[WireCall]) -> list[WireAnswer]:
+        """Make the calls side by side and return the answers in the order of the calls."""
+        answering = (_answer(call, self._finder, self._options) for call in calls)
+        return list(await asyncio.gather(*answering))
+
+    def known(self, calls: Sequence[WireCall]) -> list[WireCall]:
+        """Return the calls of tools that are among those wanted."""
+        return [call for call in calls if self._finder.knows(call.name)]
 
 
 class _Finder:
     """Finds what a model may call: what it was not offered it cannot call by guessing names."""
 
-    def __init__(self, tools: Tools, wanted: ToolSelection) -> None:
+    def __init__(self, tools: Tools, wanted: ToolSelection, options: LongCallOptions) -> None:
         self._manager = tools if isinstance(tools, SkillManager) else None
         self._wanted = wanted
-        found = [] if self._manager else bound(chosen_tools(tools, wanted))
+        self._options = options
+        found = [] if isinstance(tools, SkillManager) else bound(chosen_tools(tools, wanted))
         self._tools = {tool.name: (tool, caller) for tool, caller in found}
 
-    def find(self, name: str) -> tuple[Tool, Caller]:
+    def find(self, name: str) -> Bound:
+        try:
+            return self._find(name)
+        except UnknownToolError:
+            if name not in JOB_NAMES or not self._options.is_on:
+                raise
+        source = self._manager or [tool for tool, _ in self._tools.values()]
+        for_jobs = {tool.name: tool for tool in tools_for_jobs(source, self._options)}
+        return bound([for_jobs[name]])[0]
+
+    def _find(self, name: str) -> Bound:
         if self._manager is not None:
             return bound([self._offered(self._manager, name)])[0]
         if name not in self._tools:
@@ -88,7 +116,7 @@ class _Finder:
         return tool
 
 
-async def _answer(call: WireCall, finder: _Finder) -> WireAnswer:
+async def _answer(call: WireCall, finder: _Finder, options: LongCallOptions) -> WireAnswer:
     try:
         given = _arguments(call)
     except ValueError as error:
@@ -96,9 +124,8 @@ async def _answer(call: WireCall, finder: _Finder) -> WireAnswer:
         return WireAnswer(call=call, text=text, is_error=True)
     try:
         tool, caller = await asyncio.to_thread(finder.find, call.name)
-        result = await caller.execute(
-            tool.id, without_nulls(given, model_schema(tool.input_schema))
-        )
+        arguments = without_nulls(given, model_schema(tool.input_schema))
+        result = await call_tool(caller, tool.id, arguments, options)
     except SkillpouchError as error:
         return WireAnswer(call=call, text=refusal_text(error), is_error=True)
     if result.is_error:

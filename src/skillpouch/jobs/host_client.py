@@ -210,7 +210,9 @@ class HostClient:
                 return row
             if row.state in FINAL:
                 return row
-            if row.own:
+            if job_id in self.here:  # its output is looked at now and then, its end is heard
+                await asyncio.wait([self.here[job_id]], timeout=_POLL_SECONDS)
+            elif row.own:
                 await asyncio.sleep(_POLL_SECONDS)
             else:
                 await self._request({"op": "changed", "id": job_id, "seen": dict(seen)})

@@ -29,12 +29,14 @@ class JobMethods(ABC):
         writes: "Writes | None" = None,
         retries: int = 0,
         owner: str = "",
+        key: str = "",
     ) -> "Job":
         """Start a call and return at once: it goes on when this process ends.
 
         The job is on the disk before its id is given away. It runs at most once; only a tool that
         is declared to only read is tried again, `retries` times, if the process that ran it died.
         Tools that exist in this process only, such as functions, run here and end with it.
+        With a `key`, the same call that is started again, also by another process, is one job.
         Raises what `call` raises for a wrong caller, and JobQueueFullError.
         """
         from skillpouch.runtime.loop_thread import run_blocking
@@ -48,6 +50,7 @@ class JobMethods(ABC):
                 writes=writes,
                 retries=retries,
                 owner=owner,
+                key=key,
             )
         )
 
@@ -61,10 +64,18 @@ class JobMethods(ABC):
         writes: "Writes | None" = None,
         retries: int = 0,
         owner: str = "",
+        key: str = "",
     ) -> "Job":
         """Do what `start` does, without blocking the event loop."""
         return await self.job_runner().start(
-            tool, arguments, stdin, timeout=timeout, writes=writes, retries=retries, owner=owner
+            tool,
+            arguments,
+            stdin,
+            timeout=timeout,
+            writes=writes,
+            retries=retries,
+            owner=owner,
+            key=key,
         )
 
     def job(self, job_id: str) -> "Job":

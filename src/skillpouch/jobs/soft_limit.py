@@ -3,19 +3,28 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from skillpouch.calls import OnOutput, OnStep, ToolCall
 from skillpouch.errors import CallDeniedError, SkillpouchError
-from skillpouch.jobs.job import FINAL, Job, KeptQuestion, NoSuchJobError
-from skillpouch.jobs.job_runner import JobRunner
+from skillpouch.jobs.job import (
+    FINAL,
+    AlreadyAnsweredError,
+    Job,
+    KeptQuestion,
+    NoSuchJobError,
+    NoSuchQuestionError,
+    QuestionExpiredError,
+)
+from skillpouch.jobs.job_runner import JobRunner, user_jobs
+from skillpouch.jobs.questions import answer_and_go_on
 from skillpouch.limits import Writes
-from skillpouch.policy.approval import Answer, Question, asking
-from skillpouch.registry.registry import ToolOverlay
+from skillpouch.policy.approval import Answer, Question, ask, asking, is_asked_here
+from skillpouch.registry.registry import ToolOverlay, ToolSource
 from skillpouch.results import ToolResult, milliseconds
 from skillpouch.runtime.timers import clocks_stopped
 from skillpouch.text import clean
@@ -31,11 +40,12 @@ JOB_WAIT, JOB_OUTPUT, JOB_CANCEL = "job_wait", "job_output", "job_cancel"
 
 _USUAL_WAIT_SECONDS = 30.0
 _MOST_OUTPUT_BYTES = 20_000
+_DAY = 86_400.0
 _LONGEST_LINE = 300
 
 
 class CallsAndJobs(Protocol):
-    """The part of a ToolExecutor that calls and jobs need."""
+    """The part of a ToolExecutor that calls and jobs need; a session has it, too."""
 
     @property
     def source(self) -> ToolOverlay: ...
@@ -51,7 +61,7 @@ class CallsAndJobs(Protocol):
         on_step: OnStep | None = None,
         writes: Writes | None = None,
     ) -> Coroutine[Any, Any, ToolResult]: ...
-    def astart(
+    def astart(  # noqa: PLR0913 - as it is
         self,
         tool: str,
         arguments: Any = None,
@@ -60,8 +70,10 @@ class CallsAndJobs(Protocol):
         timeout: float | None = None,
         writes: Writes | None = None,
         owner: str = "",
+        key: str = "",
     ) -> Coroutine[Any, Any, Job]: ...
     def ajob(self, job_id: str) -> Coroutine[Any, Any, Job]: ...
+    def beside(self, tools: Iterable[Tool] | ToolSource) -> "CallsAndJobs": ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +97,10 @@ class SoftLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """One call, as `ToolExecutor.execute` takes it, and who hears of it while it runs."""
+    """One call, as `ToolExecutor.execute` takes it, and who hears of it while it runs.
+
+    With a `key`, a call that is made again is the job that it was before.
+    """
 
     tool: str
     arguments: Any = None
@@ -94,20 +109,48 @@ class Wanted:
     writes: Writes | None = None
     on_output: OnOutput | None = None
     on_step: OnStep | None = None
+    key: str = ""
 
 
 async def call_or_job(executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit) -> ToolResult:
     """Make a call; if it takes longer than the soft limit, say so and leave it running.
 
-    The result then has the id of the job, and `code` tells what it waits for.
+    The result then has the id of the job, and `code` tells what it waits for. Who is asked about
+    calls is asked about this one, too, until the soft limit.
     """
-    started = time.monotonic()
+    until = None if limit.wait_seconds is None else time.monotonic() + limit.wait_seconds
     found = await call_or_start(executor, wanted, limit)
     if isinstance(found, ToolResult):
         return found
-    rest = limit.wait_seconds and max(0.0, limit.wait_seconds + started - time.monotonic())
     async with cancelled_with_us(found):
-        return await wait_or_leave(found, rest, wanted)
+        is_asked = executor.job_runner().has_approver
+        return await _waited(found, until, wanted, for_answer=is_asked)
+
+
+async def _waited(job: Job, until: float | None, heard: Wanted, *, for_answer: bool) -> ToolResult:
+    """Wait for a job; let the approver of this block, if there is one, answer what it asks."""
+    is_asked = is_asked_here()
+    while True:
+        rest = None if until is None else max(0.0, until - time.monotonic())
+        result = await wait_or_leave(job, rest, heard, for_answer=for_answer and not is_asked)
+        if result.code != WAITING or not is_asked or not await _answered_here(job, rest):
+            return result
+
+
+async def _answered_here(job: Job, seconds: float | None) -> bool:
+    """Ask the approver of this block what a job asks; False if it has no answer for now."""
+    kept = await asyncio.to_thread(lambda: job.question)
+    if kept is None:
+        return True
+    if "caller" not in kept.who:
+        return False
+    answer = await ask(None, kept.question, _DAY if seconds is None else seconds)
+    if answer.cause != "answered":
+        return False
+    with suppress(AlreadyAnsweredError, QuestionExpiredError, NoSuchQuestionError):
+        by = f"caller {job.owner}".strip()
+        await answer_and_go_on(user_jobs(), kept.id, answer, by=by)
+    return True
 
 
 @asynccontextmanager
@@ -124,8 +167,8 @@ async def call_or_start(
     executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit
 ) -> ToolResult | Job:
     """Make a call that ends within the soft limit; start any other as a job, and return that."""
-    if _may_outlast(executor, wanted, limit):
-        return await _started(executor, wanted, limit)
+    if may_outlast(executor, wanted, limit.seconds):
+        return await start_job(executor, wanted, limit.owner)
     if not limit.keep_questions or executor.job_runner().has_approver:
         return await _made(executor, wanted)
     nobody = _Nobody()
@@ -135,18 +178,19 @@ async def call_or_start(
     except CallDeniedError as error:
         if not nobody.stopped(error):
             raise
-        return await _started(executor, wanted, limit)
+        return await start_job(executor, wanted, limit.owner)
 
 
-def _may_outlast(executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit) -> bool:
-    if limit.seconds <= 0:
+def may_outlast(executor: CallsAndJobs, wanted: Wanted, seconds: float) -> bool:
+    """Tell whether the time limit of a call is longer than a soft limit; 0 is none."""
+    if seconds <= 0:
         return False
     try:
         tool = executor.source.get(wanted.tool)
         most = executor.job_runner().time_limit(tool, wanted.arguments, wanted.timeout)
     except SkillpouchError:
         return False  # a wrong caller: the call itself says what is wrong
-    return most > limit.seconds and not ends_soon(tool, wanted.arguments)
+    return most > seconds and not ends_soon(tool, wanted.arguments)
 
 
 async def _made(executor: CallsAndJobs, wanted: Wanted) -> ToolResult:
@@ -161,17 +205,21 @@ async def _made(executor: CallsAndJobs, wanted: Wanted) -> ToolResult:
     )
 
 
-async def _started(executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit) -> Job:
-    starting = asyncio.ensure_future(
-        executor.astart(
-            wanted.tool,
-            wanted.arguments,
-            wanted.stdin,
-            timeout=wanted.timeout,
-            writes=wanted.writes,
-            owner=limit.owner,
+async def start_job(executor: CallsAndJobs, wanted: Wanted, owner: str) -> Job:
+    """Start a call as a job; if whoever wants it is cancelled meanwhile, so is the job."""
+    # The approver of a block is asked by those who wait inside it, and not after it has ended.
+    with asking(_Nobody()) if is_asked_here() else nullcontext():
+        starting = asyncio.ensure_future(
+            executor.astart(
+                wanted.tool,
+                wanted.arguments,
+                wanted.stdin,
+                timeout=wanted.timeout,
+                writes=wanted.writes,
+                owner=owner,
+                key=wanted.key,
+            )
         )
-    )
     try:
         return await asyncio.shield(starting)
     except asyncio.CancelledError:
@@ -236,6 +284,11 @@ async def wait_or_leave(
     except TimeoutError:
         return await asyncio.to_thread(left, job)
     return replace(await job.aresult(), job_id=job.id)
+
+
+def is_left(result: ToolResult) -> bool:
+    """Tell whether a result only says that its call goes on as a job."""
+    return bool(result.job_id) and result.code in (STILL_RUNNING, WAITING)
 
 
 def left(job: Job) -> ToolResult:
@@ -346,6 +399,16 @@ def ends_soon(tool: Tool, arguments: Any) -> bool:
     return isinstance(tool.runs, BuiltIn) and in_background
 
 
+async def own_job(
+    executor: CallsAndJobs, job_id: str, owner: str, session: str | None = None
+) -> Job:
+    """Return a job; raise NoSuchJobError for one of another owner, or of another session."""
+    job = await executor.ajob(job_id)
+    if job.owner != owner or (session is not None and job.session != session):
+        raise NoSuchJobError(job_id)
+    return job
+
+
 @dataclass(frozen=True, slots=True)
 class _Reach:
     """Finds jobs by id, and none of another owner or session."""
@@ -356,10 +419,7 @@ class _Reach:
 
     async def job(self, call: ToolCall) -> Job:
         job_id = str(call.arguments["id"])
-        job = await self.executor.ajob(job_id)
-        if job.owner != self.owner() or (self.session is not None and job.session != self.session):
-            raise NoSuchJobError(job_id)
-        return job
+        return await own_job(self.executor, job_id, self.owner(), self.session)
 
 
 def _tool(
@@ -398,8 +458,8 @@ async def _wait(
     asked = float(call.arguments.get("seconds", _USUAL_WAIT_SECONDS))
     heard = Wanted(tool=job.tool, on_output=call.on_output, on_step=call.on_step)
     with clocks_stopped():
-        seconds, for_answer = min(asked, longest), waits_for_answers()
-        return await wait_or_leave(job, seconds, heard, for_answer=for_answer)
+        until = time.monotonic() + min(asked, longest)
+        return await _waited(job, until, heard, for_answer=waits_for_answers())
 
 
 async def _output(reach: _Reach, call: ToolCall) -> ToolResult:

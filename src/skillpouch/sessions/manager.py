@@ -219,13 +219,13 @@ class SessionManager:
         writes: Writes | None = None,
         retries: int = 0,
         owner: str = "",
+        key: str = "",
     ) -> "Job":
         """Start a call of a session and return at once; it ends with the session."""
+        said: dict[str, Any] = {"timeout": timeout, "writes": writes, "retries": retries}
+        said |= {"owner": owner, "key": key}
         job: Job = await self.run(
-            session_id,
-            lambda executor: executor.astart(
-                tool, args, stdin, timeout=timeout, writes=writes, retries=retries, owner=owner
-            ),
+            session_id, lambda executor: executor.astart(tool, args, stdin, **said)
         )
         return job
 

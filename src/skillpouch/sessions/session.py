@@ -2,24 +2,30 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from itertools import chain
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from skillpouch.backends.delivery import forget_skill, forget_workspace
 from skillpouch.builtins.workspace.context import WorkspaceSession
-from skillpouch.calls import OnOutput
+from skillpouch.calls import OnOutput, OnStep
 from skillpouch.discovery.text_skills.active import ActiveSkills
 from skillpouch.discovery.text_skills.folders import SkillTextError
 from skillpouch.execution.engine import end_programs_in
 from skillpouch.executor import ToolExecutor
+from skillpouch.limits import Writes
 from skillpouch.problems import Problem
 from skillpouch.registry.registry import ToolOverlay, ToolSource
 from skillpouch.results import ToolResult
 from skillpouch.sessions.errors import SessionEndedError
 from skillpouch.sessions.store import Row, SessionStore
 from skillpouch.skills import Skill
+from skillpouch.tools import Tool
+
+if TYPE_CHECKING:
+    from skillpouch.jobs.job import Job
+    from skillpouch.jobs.job_runner import JobRunner
 
 MakeExecutor = Callable[[ToolOverlay], ToolExecutor]
 Running = dict["asyncio.Task[Any]", "Future[None]"]
@@ -45,16 +51,23 @@ class SessionTools:
 
 
 class SessionExecutor:
-    """Calls tools in a session, under its current policy; calls end with the session."""
+    """Calls tools in a session, under its current policy; calls and jobs end with the session."""
 
     def __init__(
-        self, sessions: "_Sessions", session_id: str, tools: ToolSource | None = None
+        self,
+        sessions: "_Sessions",
+        session_id: str,
+        tools: Iterable[Tool] | ToolSource | None = None,
     ) -> None:
         self._sessions = sessions
         self._id = session_id
         self._tools = tools
 
-    async def execute(
+    @property
+    def source(self) -> ToolOverlay:
+        return self._of(self._sessions.opened(self._id).executor).source
+
+    async def execute(  # noqa: PLR0913 - as an executor takes them
         self,
         name: str,
         args: Any = None,
@@ -62,22 +75,51 @@ class SessionExecutor:
         *,
         timeout: float | None = None,
         on_output: OnOutput | None = None,
+        on_step: OnStep | None = None,
+        writes: Writes | None = None,
     ) -> ToolResult:
-        def start(executor: ToolExecutor) -> Coroutine[Any, Any, ToolResult]:
-            runs = executor if self._tools is None else executor.beside(self._tools)
-            return runs.execute(name, args, stdin, timeout=timeout, on_output=on_output)
-
-        result: ToolResult = await self._sessions.run(self._id, start)
+        said: dict[str, Any] = {"timeout": timeout, "writes": writes}
+        said |= {"on_output": on_output, "on_step": on_step}
+        result: ToolResult = await self._sessions.run(
+            self._id, lambda executor: self._of(executor).execute(name, args, stdin, **said)
+        )
         return result
 
-    def beside(self, tools: ToolSource) -> "SessionExecutor":
+    async def astart(  # noqa: PLR0913 - as an executor takes them
+        self,
+        tool: str,
+        arguments: Any = None,
+        stdin: str | bytes | None = None,
+        *,
+        timeout: float | None = None,
+        writes: Writes | None = None,
+        owner: str = "",
+        key: str = "",
+    ) -> "Job":
+        said: dict[str, Any] = {"timeout": timeout, "writes": writes, "owner": owner, "key": key}
+        job: Job = await self._sessions.run(
+            self._id, lambda executor: self._of(executor).astart(tool, arguments, stdin, **said)
+        )
+        return job
+
+    async def ajob(self, job_id: str) -> "Job":
+        return await self._sessions.job(self._id, job_id)
+
+    def job_runner(self) -> "JobRunner":
+        return self._of(self._sessions.opened(self._id).executor).job_runner()
+
+    def beside(self, tools: Iterable[Tool] | ToolSource) -> "SessionExecutor":
         """Return an executor for other tools in the same session."""
         return SessionExecutor(self._sessions, self._id, tools)
+
+    def _of(self, executor: ToolExecutor) -> ToolExecutor:
+        return executor if self._tools is None else executor.beside(self._tools)
 
 
 class _Sessions(Protocol):
     def opened(self, session_id: str) -> "Session": ...
     def shared_skills(self) -> list[Skill]: ...
+    async def job(self, session_id: str, job_id: str) -> "Job": ...
     async def run(
         self, session_id: str, start: Callable[[ToolExecutor], Coroutine[Any, Any, Any]]
     ) -> Any: ...
@@ -111,11 +153,16 @@ class Session:
         """Make a new executor for the next call, because the policy has changed."""
         self._executor = None
 
-    async def run(self, start: Callable[[ToolExecutor], Coroutine[Any, Any, Any]]) -> Any:
-        """Run a call; it ends with the session, and then raises SessionEndedError."""
+    @property
+    def executor(self) -> ToolExecutor:
+        """The executor under the policy of now; what it runs has to be started by `run`."""
         if self._executor is None:
             self._executor = self._make(self.added)
-        task = asyncio.ensure_future(start(self._executor))
+        return self._executor
+
+    async def run(self, start: Callable[[ToolExecutor], Coroutine[Any, Any, Any]]) -> Any:
+        """Run a call; it ends with the session, and then raises SessionEndedError."""
+        task = asyncio.ensure_future(start(self.executor))
         over: Future[None] = Future()
         with self._lock:
             if self._ended:

@@ -20,7 +20,7 @@ from skillpouch.registry.registry import ToolOverlay, ToolRegistry, ToolSource
 from skillpouch.results import ToolResult
 from skillpouch.secrets.sources import environment_secrets
 from skillpouch.sessions.errors import SessionPolicyError
-from skillpouch.sessions.session import Session
+from skillpouch.sessions.session import Session, SessionTools
 from skillpouch.sessions.store import Row
 from skillpouch.tools import AwaitedCaller
 from skillpouch.trust.grants import Grants
@@ -34,6 +34,7 @@ PolicyOf = Callable[[str], Policy | None]
 
 class _Sessions(Protocol):
     async def execute(self, session_id: str, tool: str, args: Any = None) -> ToolResult: ...
+    def session(self, session_id: str) -> SessionTools: ...
 
 
 class SessionFactory:
@@ -81,7 +82,9 @@ class SessionFactory:
         memory = WorkspaceSession()
         own = built_in_tools(memory, self._shared) if self._builtins else []
         own += tools_to_undo(self._controls_of(row)) if self._undo_tools else []
-        caller = AwaitedCaller(partial(self._sessions.execute, row.id))
+        caller = AwaitedCaller(
+            partial(self._sessions.execute, row.id), lambda: self._sessions.session(row.id).executor
+        )
         added = ToolOverlay(self._shared, own, caller=caller, private=True)
         session = Session(row, added, lambda tools: self._executor(tools, row), memory)
         if self._define_in is not None:

@@ -1,19 +1,24 @@
-"""The commands that every script has: help, discover and result."""
+"""The commands that every script has: help, discover, result and job."""
 
+import asyncio
 import json
 import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from skillpouch.errors import nearest
+from skillpouch.errors import SkillpouchError, nearest
 from skillpouch.json_values import LARGEST_VALUE, NO_VALUE, json_value
 from skillpouch.shell.prompt import help_page
 from skillpouch.shell.schema_shapes import properties_of
-from skillpouch.shell.toolbox import ToolDef
+from skillpouch.shell.tool_command import INVALID, ToolCalls, printed
+from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.shell.usage import usage_line, usage_page
 from skillpouch.shell.worker.protocol import CommandReply
+
+if TYPE_CHECKING:
+    from skillpouch.calls import OnStep
 
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _WORD = re.compile(r"[^\W_]+")
@@ -120,6 +125,89 @@ class ResultBox:
         return CommandReply()
 
 
+JOB_PAGE = """\
+Runs a command as a job: it goes on when this script has ended.
+
+Usage: job start COMMAND [WORDS]   start it, and print the id of the job
+       job wait ID [SECONDS]       wait until it has ended, and print what it gave
+       job output ID [OFFSET]      print what it has printed so far, from a byte on
+       job cancel ID               end it, with everything that it started; print its state
+
+`job wait` ends as the command did, or with 124 if the job has not ended after SECONDS.
+Only jobs of whoever runs this script are found.
+"""
+_NOT_ENDED = 124  # as timeout(1)
+_NUMBERS = {
+    "wait": re.compile(r"[0-9]{1,7}(?:\.[0-9]{1,9})?"),
+    "output": re.compile(r"[0-9]{1,15}"),
+}
+_MOST_PRINTED_BYTES = 8 * 1024 * 1024
+
+
+class JobCommand:
+    """Answers `job`: starts tools that go on as jobs, and finds those of its caller again."""
+
+    def __init__(
+        self, toolbox: Toolbox, calling: ToolCalls, dry_run: bool, on_step: "OnStep | None"
+    ) -> None:
+        self._toolbox = toolbox
+        self._calling = calling
+        self._dry_run = dry_run
+        self._on_step = on_step
+
+    async def run(self, words: Sequence[str], stdin: str | None) -> CommandReply:
+        """Answer one command line; an id that is wrong, or words that are, end with an error."""
+        try:
+            match list(words):
+                case ["--help" | "-h" | "help"]:
+                    return CommandReply(JOB_PAGE)
+                case ["start", name, *rest]:
+                    return await self._calling.call(name, rest, stdin, starts=True)
+                case [("wait" | "output" | "cancel") as verb, job_id, *more] if _fits(verb, more):
+                    answer = {"wait": self._wait, "output": self._output, "cancel": self._cancel}
+                    return await answer[verb](job_id, *more)
+                case _:
+                    said, usage = " ".join(words)[:80], JOB_PAGE.split("\n\n")[1]
+                    return CommandReply("", f"job: {said!r} is not understood\n{usage}\n", INVALID)
+        except SkillpouchError as error:
+            return self._calling.refused("job", error)
+
+    async def _wait(self, job_id: str, seconds: str = "") -> CommandReply:
+        from skillpouch.jobs.soft_limit import Wanted, is_left, wait_or_leave
+
+        job = await self._toolbox.job(job_id)
+        heard = Wanted(tool=job.tool, on_step=self._on_step)
+        most = float(seconds) if seconds else None
+        result = await wait_or_leave(job, most, heard, for_answer=True)
+        if not is_left(result):
+            return printed(job.tool, result)
+        question = await asyncio.to_thread(lambda: job.question)
+        waits = "" if question is None else f", until `skillpouch approve {question.id}`"
+        after = f"job: {job.id} ({job.tool}) has not ended after {seconds} s{waits}"
+        return CommandReply("", f"{after}\n", _NOT_ENDED)
+
+    async def _output(self, job_id: str, offset: str = "0") -> CommandReply:
+        job = await self._toolbox.job(job_id)
+        found = await asyncio.to_thread(job.output, int(offset), most_bytes=_MOST_PRINTED_BYTES)
+        note = f"note: job: {found.left_out:,} bytes before this are not kept\n"
+        text = found.data.decode("utf-8", "replace")
+        return CommandReply(text, note if found.left_out else "")
+
+    async def _cancel(self, job_id: str) -> CommandReply:
+        job = await self._toolbox.job(job_id)
+        if self._dry_run:
+            return CommandReply("", f"dry run: job {job.id} was not cancelled\n")
+        return CommandReply(f"{await job.acancel()}\n")
+
+
+def _fits(verb: str, words: Sequence[str]) -> bool:
+    """Tell whether these words may follow the id of a job: at most one number."""
+    number = _NUMBERS.get(verb)
+    return not words or (
+        len(words) == 1 and number is not None and bool(number.fullmatch(words[0]))
+    )
+
+
 def help_for(
     words: Sequence[str], name: str, tools: Mapping[str, ToolDef], about: str
 ) -> CommandReply:
@@ -128,6 +216,8 @@ def help_for(
     if not names:
         return CommandReply(_line(help_page(name, list(tools.values()), short_description=about)))
     tool = tools.get(names[0])
+    if tool is None and names[0] == "job":
+        return CommandReply(JOB_PAGE)
     if tool is None:
         near = nearest(names[0], tools)
         meant = f"did you mean {' or '.join(near)}?" if near else "`discover WORDS` finds commands"

@@ -81,6 +81,8 @@ Commands of every script:
   help NAME             how a command is written, its types and examples
   discover WORDS        commands that do what the words say, best first
   pmap -j N COMMAND {}  run a command for each line of input, N at a time, in order
+  job start COMMAND     start a command that takes long, and print the id of its job;
+                        job wait ID, job output ID and job cancel ID go on with it
   result                make the JSON on standard input the value of the whole script
 
 NAME --help does what help NAME does. Each command takes --key value or --key=value,

@@ -13,8 +13,9 @@ from skillpouch.shell.errors import StateTokenError
 from skillpouch.text import clean
 
 Status = Literal["ok", "failed", "limit", "timed_out", "cancelled", "denied", "syntax", "crashed"]
-# Of calls that no tool ran for: words that mean nothing, a budget that is used up, a dry run.
-CallOutcome = Outcome | Literal["not_started", "invalid", "limit", "dry_run"]
+# Of calls that no tool ran for: words that mean nothing, a budget that is used up, a dry run; and
+# of one that `job start` left running.
+CallOutcome = Outcome | Literal["not_started", "invalid", "limit", "dry_run", "started"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillpouch.policy.approval import is_asked_here
 from skillpouch.results import milliseconds
@@ -17,7 +17,7 @@ from skillpouch.runtime.timers import PausableTimer
 from skillpouch.shell.call_log import CallLog, OnStatus, ScriptEvent, Watchers
 from skillpouch.shell.engine import Cancellation, Crash, EngineCrashedError, ScriptJob, ShellEngine
 from skillpouch.shell.limits import ExecutionLimits
-from skillpouch.shell.own_commands import STUBS, ResultBox, discovered, help_for
+from skillpouch.shell.own_commands import STUBS, JobCommand, ResultBox, discovered, help_for
 from skillpouch.shell.pmap import run_pmap
 from skillpouch.shell.responses import Artifact, ToolResponse
 from skillpouch.shell.status import Facts, KeptText, ScriptVerdict, Stopped, verdict
@@ -25,6 +25,9 @@ from skillpouch.shell.tool_command import ToolCalls
 from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.shell.usage import OWN_COMMANDS
 from skillpouch.shell.worker.protocol import CommandReply, CommandRequest, Done, ScriptRequest
+
+if TYPE_CHECKING:
+    from skillpouch.calls import OnStep
 
 # The host reads hostile scripts with these patterns, so none may look at a character twice. An
 # unclosed quote matches to the end: otherwise every quote after it would be tried again.
@@ -134,15 +137,22 @@ class ScriptSettings:
 class ScriptRun:
     """Runs one script; made for each anew, so that any number can run at once."""
 
-    def __init__(self, settings: ScriptSettings, options: RunOptions) -> None:
+    def __init__(
+        self, settings: ScriptSettings, options: RunOptions, on_step: "OnStep | None" = None
+    ) -> None:
         self._settings = settings
         self._options = options
         self._watchers = Watchers(settings.on_status, options.on_status)
         self._is_watched = bool(self._watchers)
         self._call_log = CallLog(settings.limits, self._watchers)
         self._calling = ToolCalls(
-            settings.toolbox, self._call_log, settings.limits, dry_run=options.dry_run
+            settings.toolbox,
+            self._call_log,
+            settings.limits,
+            dry_run=options.dry_run,
+            on_step=on_step,
         )
+        self._jobs = JobCommand(settings.toolbox, self._calling, options.dry_run, on_step)
         self._result = ResultBox()
         self._stdout = KeptText(settings.limits.output_bytes)
         self._stderr = KeptText(settings.limits.output_bytes)
@@ -267,6 +277,8 @@ class ScriptRun:
                 return help_for(words, self._settings.name, tools, self._settings.about)
             case "discover":
                 return discovered(words, tools)
+            case "job":
+                return await self._jobs.run(words, stdin)
             case _:
                 return await run_pmap(words, stdin, self._calling, tuple(tools))
 

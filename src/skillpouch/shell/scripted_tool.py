@@ -30,6 +30,7 @@ from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.tools import Hosted, Tool
 
 if TYPE_CHECKING:
+    from skillpouch.calls import OnStep
     from skillpouch.executor import ToolExecutor
     from skillpouch.shell.skill_commands import CommandSource
 
@@ -122,13 +123,14 @@ class ScriptedTool(Shared):
         timeout: float | None = None,
         dry_run: bool = False,
         on_status: OnStatus | None = None,
+        on_step: "OnStep | None" = None,
         cancellation: Cancellation | None = None,
     ) -> ToolResponse:
         """Run a script and return what it gave, good or bad.
 
         `state` goes on from an earlier response that kept its own. `files` are found below /in.
-        `timeout` can only lower the tool's own. A `dry_run` calls only what reads. Raises when the
-        script itself may not run.
+        `timeout` can only lower the tool's own. A `dry_run` calls only what reads. `on_step`
+        receives the progress that its tools report. Raises when the script itself may not run.
         """
         options = RunOptions(
             state=None if state is None else state_of(state, self._state_key, self.name),
@@ -141,7 +143,9 @@ class ScriptedTool(Shared):
         responses: list[ToolResponse] = []
         number = self._scripts.add(self._as_tool(options, responses))
         try:
-            result = await self._executor.execute(number, {"commands": commands}, timeout=timeout)
+            result = await self._executor.execute(
+                number, {"commands": commands}, timeout=timeout, on_step=on_step
+            )
         finally:
             self._scripts.remove(number)
         # A test may replay what another run gave: then nothing ran here.
@@ -191,7 +195,7 @@ class ScriptedTool(Shared):
     async def _run(
         self, options: RunOptions, responses: list[ToolResponse], call: ToolCall
     ) -> ToolResult:
-        run = ScriptRun(self._settings, options)
+        run = ScriptRun(self._settings, options, call.on_step)
         response, state = await run.run(call.arguments["commands"], call.limits.timeout_seconds)
         if state is not None:
             response = replace(response, state=state_token(state, self._state_key, self.name))

@@ -6,16 +6,19 @@ import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from skillpouch.errors import UnknownToolError
 from skillpouch.executor import ToolExecutor
 from skillpouch.registry.registry import ToolOverlay, is_built_in
 from skillpouch.shell.errors import CommandNameError
-from skillpouch.shell.toolbox import Executor, Folders, Toolbox, ToolDef
+from skillpouch.shell.toolbox import Folders, Toolbox, ToolDef
 from skillpouch.shell.usage import check_command_name
 from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
+
+if TYPE_CHECKING:
+    from skillpouch.jobs.soft_limit import CallsAndJobs
 
 PLACE = "/skills"
 _MOST_FILES, _MOST_BYTES = 2_000, 8 * 1024 * 1024
@@ -104,7 +107,7 @@ class CommandSource(Protocol):
     @property
     def source(self) -> ToolOverlay: ...
     @property
-    def executor(self) -> Executor: ...
+    def executor(self) -> "CallsAndJobs": ...
     def list_skills(self) -> list[Skill]: ...
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from skillpouch.arguments import check_arguments
 from skillpouch.errors import (
@@ -22,6 +23,9 @@ from skillpouch.shell.status import byte_count
 from skillpouch.shell.toolbox import Toolbox, ToolDef
 from skillpouch.shell.usage import usage_line, usage_page
 from skillpouch.shell.worker.protocol import CommandReply
+
+if TYPE_CHECKING:
+    from skillpouch.calls import OnStep
 
 _FATAL = 128  # what a shell adds to the signal that ended a command
 
@@ -103,15 +107,27 @@ class ToolCalls:
     """Makes the calls of one script. A dry run makes only those that read."""
 
     def __init__(
-        self, toolbox: Toolbox, call_log: CallLog, limits: ExecutionLimits, *, dry_run: bool = False
+        self,
+        toolbox: Toolbox,
+        call_log: CallLog,
+        limits: ExecutionLimits,
+        *,
+        dry_run: bool = False,
+        on_step: "OnStep | None" = None,
     ) -> None:
         self._toolbox = toolbox
         self._call_log = call_log
         self._dry_run = dry_run
+        self._on_step = on_step
         self._parallel = asyncio.Semaphore(limits.max_parallel)
 
-    async def call(self, name: str, words: Sequence[str], stdin: str | None) -> CommandReply:
-        """Run a tool for a script; whatever happens is an answer that the script can use."""
+    async def call(
+        self, name: str, words: Sequence[str], stdin: str | None, *, starts: bool = False
+    ) -> CommandReply:
+        """Run a tool for a script; whatever happens is an answer that the script can use.
+
+        What it only `starts` goes on as a job, and the answer is its id.
+        """
         tools = self._toolbox.definitions
         definition = tools.get(name)
         if definition is None:
@@ -125,13 +141,15 @@ class ToolCalls:
             return CommandReply("", said, INVALID)
         if flags.help:
             return CommandReply(_line(usage_page(definition)))
-        answer = await self._recorded(definition, flags, stdin)
+        answer = await self._recorded(definition, flags, stdin, starts)
         if not flags.notes:
             return answer
         notes = "".join(f"note: {name}: {note}\n" for note in flags.notes)
         return answer._replace(stderr=notes + answer.stderr)
 
-    async def _recorded(self, definition: ToolDef, flags: Flags, stdin: str | None) -> CommandReply:
+    async def _recorded(
+        self, definition: ToolDef, flags: Flags, stdin: str | None, starts: bool
+    ) -> CommandReply:
         name, effects = definition.name, definition.effects
         seq = self._call_log.begin(name, effects, flags.params)
         refusal = self._call_log.refusal(name)
@@ -142,11 +160,13 @@ class ToolCalls:
             if self._dry_run and set(effects) != {"read"}:
                 return self._only_recorded(seq, name, flags)
             given = self._input(name, flags, stdin) if stdin else None
-            if is_immediate.get():
-                result = await self._toolbox.call(name, flags.params, given)
+            if starts:
+                result = await self._toolbox.start(name, flags.params, given)
+            elif is_immediate.get():
+                result = await self._toolbox.call(name, flags.params, given, self._on_step)
             else:
                 async with self._parallel:
-                    result = await self._toolbox.call(name, flags.params, given)
+                    result = await self._toolbox.call(name, flags.params, given, self._on_step)
         except SkillpouchError as error:
             return self._refused(seq, definition, error)
         except Exception:  # noqa: BLE001 - a script must get an answer
@@ -154,7 +174,7 @@ class ToolCalls:
             _log.exception("call %d of a script, %s, failed", seq, name)
             self._call_log.end(seq, "failed", exit_code=FAILED, error="internal error")
             return CommandReply("", _said(name, f"internal error (call {seq})", ""), FAILED)
-        return self._answered(seq, name, result)
+        return self._answered(seq, name, result, starts)
 
     def _input(self, name: str, flags: Flags, stdin: str) -> str | None:
         """Return what the tool gets on standard input, instead of arguments if it reads those."""
@@ -182,11 +202,18 @@ class ToolCalls:
             self._call_log.end(seq, "not_started", exit_code=code, error=str(error))
         return CommandReply("", _said(definition.name, f"{error} [{error.code}]", hint), code)
 
-    def _answered(self, seq: int, name: str, result: ToolResult) -> CommandReply:
+    def refused(self, name: str, error: SkillpouchError) -> CommandReply:
+        """Return what a script is told of a job that cannot be reached, or was not allowed."""
+        is_denied = isinstance(error, CallDeniedError)
+        self._call_log.was_denied |= is_denied
+        said = _said(name, f"{error} [{error.code}]", error.advice)
+        return CommandReply("", said, DENIED if is_denied else FAILED)
+
+    def _answered(self, seq: int, name: str, result: ToolResult, starts: bool) -> CommandReply:
         answer = printed(name, result)
         self._call_log.end(
             seq,
-            result.outcome,
+            "started" if starts else result.outcome,
             exit_code=answer.exit_code,
             output_bytes=byte_count(answer.stdout),
             error="" if result.outcome == "ok" else answer.stderr.strip(),

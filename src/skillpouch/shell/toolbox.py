@@ -5,14 +5,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
 
+from skillpouch.calls import owner_here
 from skillpouch.results import ToolResult
 from skillpouch.signatures.argv import ArgvPlan
 from skillpouch.signatures.signature import JsonSchema
 from skillpouch.tools import Effect, Tool
 
 if TYPE_CHECKING:
-    from skillpouch.calls import OnOutput
-    from skillpouch.registry.registry import ToolSource
+    from skillpouch.calls import OnStep
+    from skillpouch.jobs.job import Job
+    from skillpouch.jobs.soft_limit import CallsAndJobs
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,22 +99,6 @@ _LONGEST_BYTES = 8 * 1024 * 1024
 Folders = dict[str, dict[str, bytes]]
 
 
-class Executor(Protocol):
-    """What calls go through: a ToolExecutor, or what finds that of a session."""
-
-    async def execute(
-        self,
-        name: str,
-        args: Any = None,
-        stdin: str | bytes | None = None,
-        *,
-        timeout: float | None = None,
-        on_output: "OnOutput | None" = None,
-    ) -> ToolResult: ...
-
-    def beside(self, tools: "ToolSource") -> "Executor": ...
-
-
 def _no_folders(_script: str) -> Folders:
     return {}
 
@@ -126,7 +112,7 @@ class Toolbox:
     """
 
     offered: Callable[[], Mapping[str, ToolDef]]
-    executor: Executor
+    executor: "CallsAndJobs"
     tool: Callable[[str], Tool]
     changes: bool = False  # whether commands may come and go
     folders: Callable[[str], Folders] = _no_folders
@@ -144,12 +130,40 @@ class Toolbox:
             return {}
         return await asyncio.to_thread(self.folders, script)
 
-    async def call(self, name: str, params: Mapping[str, Any], stdin: str | None) -> ToolResult:
+    async def call(
+        self,
+        name: str,
+        params: Mapping[str, Any],
+        stdin: str | None,
+        on_step: "OnStep | None" = None,
+    ) -> ToolResult:
         """Run a tool; raises what `ToolExecutor.execute` raises."""
         whole = _Whole()
-        tool_id = self.tool(name).id if self.changes else name
-        found = await self.executor.execute(tool_id, params, stdin, on_output=whole.hear)
+        found = await self.executor.execute(
+            self._id_of(name), params, stdin, on_output=whole.hear, on_step=on_step
+        )
         return whole.of(found) if found.truncated else found
+
+    async def start(self, name: str, params: Mapping[str, Any], stdin: str | None) -> ToolResult:
+        """Start a tool as a job of whoever runs the script; what it gives is the id."""
+        from skillpouch.jobs.soft_limit import Wanted, start_job
+
+        wanted = Wanted(tool=self._id_of(name), arguments=params, stdin=stdin)
+        job = await start_job(self.executor, wanted, owner_here.get())
+        line = f"{job.id}\n"
+        return ToolResult(
+            tool=job.tool, outcome="ok", content=job.id, stdout=line, job_id=job.id, exit_code=0
+        )
+
+    async def job(self, job_id: str) -> "Job":
+        """Return a job of whoever runs the script; raises NoSuchJobError for any other."""
+        from skillpouch.jobs.soft_limit import own_job
+
+        session = self.executor.job_runner().session
+        return await own_job(self.executor, job_id, owner_here.get(), session)
+
+    def _id_of(self, name: str) -> str:
+        return self.tool(name).id if self.changes else name
 
 
 class _Whole:

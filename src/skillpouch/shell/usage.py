@@ -130,7 +130,7 @@ def short_line(tool: ToolDef) -> str:
     return f"- `{tool.name}`: {sentence}\n"
 
 
-OWN_COMMANDS = ("help", "discover", "pmap", "result")
+OWN_COMMANDS = ("help", "discover", "pmap", "job", "result")
 _KEYWORDS = frozenset(
     (
         *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case"),

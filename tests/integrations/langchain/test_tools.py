@@ -18,7 +18,10 @@ from skillpouch.integrations.langchain import (
     create_langchain_tools,
     get_skill_tools,
 )
+from skillpouch.integrations.long_calls import LongCallOptions
+from skillpouch.jobs.job import NoSuchJobError
 from skillpouch.policy.approval import Answer, Question
+from tests.integrations.conftest import JOB_TOOLS, Gate
 
 pytestmark = pytest.mark.slow
 
@@ -228,3 +231,43 @@ def test_the_manager_may_be_said_by_name(write_skill: WriteSkill) -> None:
     manager = SkillManager(write_skill().parent)
 
     assert [tool.name for tool in create_langchain_tools(manager=manager)] == ["demo"]
+
+
+@pytest.mark.promise("leave-1")
+async def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_by_their_owner(
+    gate: Gate, soon: LongCallOptions
+) -> None:
+    made = create_langchain_tools(gate.manager, skills="none", long_calls=soon)
+    tools = {each.name: each for each in made}
+    other = LongCallOptions(soft_limit_seconds=0.3, owner="somebody else")
+    theirs = create_langchain_tools(gate.manager, skills="none", long_calls=other)
+
+    left = [await tools["slow__gated"].ainvoke({"args": [word]}) for word in "ab"]
+    first, second = gate.job_ids
+    refused = []
+    for each in theirs[-3:]:
+        with pytest.raises(NoSuchJobError) as raised:
+            await each.ainvoke({"id": second})
+        refused.append(str(raised.value).splitlines()[0])
+    gate.until_begun()
+    gate.open("a")
+    ended = tools["job_wait"].invoke({"id": first})
+    printed = tools["job_output"].invoke({"id": second})
+    cancelled = await tools["job_cancel"].ainvoke({"id": second})
+
+    assert list(tools) == ["slow__gated", *JOB_TOOLS]
+    assert (first in left[0], second in left[1]) == (True, True)
+    assert refused == [f"no job '{second}'"] * 3
+    assert (ended, cancelled) == ("begun\nended", f"job {second} (slow.gated) is cancelled")
+    assert printed.startswith("begun\n")
+    assert gate.ran == ["a", "b"]
+
+
+def test_a_list_whose_tools_all_end_soon_has_no_tools_for_jobs_unless_asked(gate: Gate) -> None:
+    patient = LongCallOptions(soft_limit_seconds=700)
+    plain = create_langchain_tools(gate.manager, skills="none", long_calls=patient)
+    always = LongCallOptions(soft_limit_seconds=700, list_tools=True)
+    asked = create_langchain_tools(gate.manager, skills="none", long_calls=always)
+
+    assert [each.name for each in plain] == ["slow__gated"]
+    assert [each.name for each in asked] == ["slow__gated", *JOB_TOOLS]

@@ -11,9 +11,12 @@ from pydantic import Field
 
 
 class ScriptedModel(BaseChatModel):
-    """Answers with `turns`, one after the other; what a provider would be sent is in `requests`."""
+    """Answers with `turns`, one after the other; what a provider would be sent is in `requests`.
 
-    turns: list[AIMessage]
+    A turn may be a function of the messages so far.
+    """
+
+    turns: list[Any]  # not what they are: pydantic would try to make messages of functions
     requests: list[tuple[list[BaseMessage], list[dict[str, Any]]]] = Field(default_factory=list)
 
     @property
@@ -25,7 +28,8 @@ class ScriptedModel(BaseChatModel):
 
     def _generate(self, messages: list[BaseMessage], *_: Any, **given: Any) -> ChatResult:
         self.requests.append((list(messages), given.get("shown", [])))
-        answer = self.turns[len(self.requests) - 1]
+        turn = self.turns[len(self.requests) - 1]
+        answer = turn(list(messages)) if callable(turn) else turn
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
     @property

@@ -5,10 +5,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
+from langchain_core.tools import BaseTool
+
 from skillpouch.arguments import is_untyped
 from skillpouch.builtins.disclosure.activation import one_line
-from skillpouch.errors import UnboundToolError
+from skillpouch.errors import SkillpouchError, UnboundToolError
 from skillpouch.integrations.langchain.tool import RawJsonInput, SkillInput, SkillpouchTool
+from skillpouch.integrations.long_calls import (
+    JOB_NAMES,
+    NEVER_LEFT,
+    LongCallOptions,
+    call_tool,
+    call_tool_sync,
+    may_be_left,
+    offered_job_tools,
+    tools_for_jobs,
+)
 from skillpouch.integrations.selection import (
     Patterns,
     ToolSelection,
@@ -65,15 +77,16 @@ class ToolById(Shared):
 
     caller: Caller = field(compare=False)
     id: str
+    options: LongCallOptions = NEVER_LEFT
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ToolById, (_NOBODY, self.id)
+        return ToolById, (_NOBODY, self.id, self.options)
 
     def call(self, given: Any, /) -> ToolResult:
-        return self.caller.execute_sync(self.id, given)
+        return call_tool_sync(self.caller, self.id, given, self.options)
 
     async def acall(self, given: Any, /) -> ToolResult:
-        return await self.caller.execute(self.id, given)
+        return await call_tool(self.caller, self.id, given, self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +167,7 @@ def create_langchain_tools(
     include: Patterns | None = None,
     exclude: Patterns = (),
     skills: Literal["prompt", "none"] = "prompt",
+    long_calls: LongCallOptions | None = None,
 ) -> list[SkillpouchTool]:
     """Return a tool for each skill, which gives its instructions, and one for each of its tools.
 
@@ -161,6 +175,8 @@ def create_langchain_tools(
     `include` and `exclude` are patterns such as `calculator*` for names of skills, ids and wire
     names. `naming="dotted"` names tools by their ids; OpenAI and Anthropic refuse dots.
     `skills="none"` leaves out the instructions, for agents that get them in another way.
+    If one of the tools may take longer than `long_calls` says, the last three are those to go on
+    with calls that were left as jobs; otherwise no call is left.
     """
     if naming not in ("wire", "dotted"):
         raise ValueError(f"naming is {naming!r}: use 'wire' or 'dotted'")
@@ -168,10 +184,18 @@ def create_langchain_tools(
         raise ValueError(f"skills is {skills!r}: use 'prompt' or 'none'")
     wanted = ToolSelection(include, exclude)
     tools = chosen_tools(manager, wanted)
+    options = long_calls or LongCallOptions()
+    if not may_be_left(bound(tools), options):
+        options = NEVER_LEFT
     if skills == "none" or not isinstance(manager, SkillManager):
-        return _tools(tools, naming)
-    prompts = [skill for skill in offered_skills(manager) if wanted.skill(skill)]
-    return _with_prompts(manager, prompts, tools, naming)
+        made = _tools(tools, naming, options=options)
+    else:
+        prompts = [skill for skill in offered_skills(manager) if wanted.skill(skill)]
+        made = _with_prompts(manager, prompts, tools, naming, options)
+    always = replace(options, list_tools=True)
+    for_jobs = _tools(offered_job_tools(tools, always), "wire", options=options)
+    taken = {tool.name for tool in made}
+    return [*made, *(tool for tool in for_jobs if tool.name not in taken)]
 
 
 def get_skill_tools(
@@ -182,10 +206,14 @@ def get_skill_tools(
 
 
 def _with_prompts(
-    manager: SkillManager, prompts: list[Skill], tools: list[Tool], naming: Naming
+    manager: SkillManager,
+    prompts: list[Skill],
+    tools: list[Tool],
+    naming: Naming,
+    options: LongCallOptions,
 ) -> list[SkillpouchTool]:
     called = prompt_names([skill.name for skill in prompts], naming)
-    made = _tools(tools, naming, taken=set(called.values()))
+    made = _tools(tools, naming, set(called.values()), options)
     by_skill: dict[str, list[SkillpouchTool]] = {}
     for tool, one in zip(tools, made, strict=True):
         by_skill.setdefault(tool.skill, []).append(one)
@@ -213,18 +241,21 @@ class _ManagerCaller(Shared):
 
 
 def _tools(
-    tools: list[Tool], naming: Naming, taken: set[str] | None = None
+    tools: list[Tool],
+    naming: Naming,
+    taken: set[str] | None = None,
+    options: LongCallOptions = NEVER_LEFT,
 ) -> list[SkillpouchTool]:
     names = tool_names(tools, naming, taken or set())
-    return [_tool(tool, names[tool.id], caller) for tool, caller in bound(tools)]
+    return [_tool(tool, names[tool.id], caller, options) for tool, caller in bound(tools)]
 
 
-def _tool(tool: Tool, name: str, caller: Caller) -> SkillpouchTool:
+def _tool(tool: Tool, name: str, caller: Caller, options: LongCallOptions) -> SkillpouchTool:
     schema = (
         RawJsonInput if is_untyped(tool.input_schema) else dict(model_schema(tool.input_schema))
     )
     facts = {"id": tool.id, "skill": tool.skill, "kind": tool.kind, "ready": tool.ready}
-    return _made(ToolById(caller, tool.id), name, described(tool), schema, facts)
+    return _made(ToolById(caller, tool.id, options), name, described(tool), schema, facts)
 
 
 def _prompt(skill: Skill, name: str, caller: Caller) -> SkillpouchTool:
@@ -244,3 +275,79 @@ def _made(
         coroutine=call.acall,
         metadata=facts,
     )
+
+
+class Revealing:
+    """Finds the tools of a conversation anew each time: skills come, change and go."""
+
+    def __init__(self, manager: SkillManager, options: LongCallOptions) -> None:
+        self._manager = manager
+        self._options = options
+
+    def beside(
+        self, tools: Iterable[BaseTool | dict[str, Any]], state: Any
+    ) -> list[SkillpouchTool]:
+        """Return the tools that a model gets beside others, which keep their names."""
+        others = [tool for tool in tools if isinstance(tool, BaseTool)]
+        there = {(tool.metadata or {}).get("id") for tool in others if _is_ours(tool)}
+        taken = {tool.name for tool in others}
+        found = [tool for tool in self._revealed(state) if tool.id not in there]
+        renamed = [_renamed(tool, taken) for tool in self._made(found)]
+        is_left = self._options.list_tools or state.get("left_jobs")
+        for_jobs = self._for_jobs() if is_left else []
+        taken |= {tool.name for tool in renamed}
+        return [*renamed, *(tool for tool in for_jobs if tool.name not in taken)]
+
+    def find(self, name: str, state: Any) -> tuple[SkillpouchTool | None, str]:
+        """Return the tool that a model has called, or why it does not have it.
+
+        Neither for a name that no skill knows: then the agent says so itself.
+        """
+        revealed = self._revealed(state)
+        try:
+            wanted = self._manager.get_tool(name)
+        except SkillpouchError:
+            for_jobs = self._for_jobs() if name in JOB_NAMES else []
+            return next((tool for tool in for_jobs if tool.name == name), None), ""
+        if wanted.id in {tool.id for tool in revealed}:
+            return self._made([wanted])[0], ""
+        return None, (
+            f"{name} is a tool of the skill {wanted.skill!r}, which is not active\n"
+            f"hint: call activate_skill with name {wanted.skill!r} first"
+        )
+
+    def _made(self, tools: list[Tool]) -> list[SkillpouchTool]:
+        return _tools(tools, "wire", options=self._options)
+
+    def _for_jobs(self) -> list[SkillpouchTool]:
+        options = self._options
+        return self._made(tools_for_jobs(self._manager, options)) if options.is_on else []
+
+    def _revealed(self, state: Any) -> list[Tool]:
+        skills = {skill.name for skill in self._manager.list_skills()}
+        active = [name for name in state.get("active_skills") or () if name in skills]
+        found = [*self._manager.disclosure_tools]
+        for name in active:
+            found += self._manager.get_skill_tools(name)
+        searched = [self._tool(tool_id) for tool_id in state.get("found_tools") or ()]
+        known = {tool.id for tool in found}
+        return [*found, *(tool for tool in searched if tool and tool.id not in known)]
+
+    def _tool(self, tool_id: str) -> Tool | None:
+        try:
+            return self._manager.get_tool(tool_id)
+        except SkillpouchError:
+            return None  # gone since it was found
+
+
+def _is_ours(tool: BaseTool) -> bool:
+    return isinstance(tool, SkillpouchTool)
+
+
+def _renamed(tool: SkillpouchTool, taken: set[str]) -> SkillpouchTool:
+    """Give a tool another name that finds it, too, if its own is taken."""
+    facts = tool.metadata or {}
+    if tool.name in taken and facts.get("skill"):
+        skill, tool_id = facts["skill"], facts["id"]
+        tool.name = qualified_wire_name(skill, short_name(skill, tool_id))
+    return tool

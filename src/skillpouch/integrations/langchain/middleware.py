@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NotRequired, get_args
 
 from langchain.agents.middleware import AgentMiddleware, AgentState, ModelRequest, ModelResponse
 from langchain_core.messages import SystemMessage, ToolMessage
-from langchain_core.tools import BaseTool
 from langgraph.errors import GraphInterrupt
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command, interrupt
 
 from skillpouch.builtins.disclosure.skills_prompt import DEFAULT_BUDGET, skills_prompt
-from skillpouch.errors import SkillpouchError
-from skillpouch.integrations.langchain.create_tools import create_langchain_tools
+from skillpouch.integrations.langchain.create_tools import Revealing
 from skillpouch.integrations.langchain.tool import SkillpouchTool
+from skillpouch.integrations.long_calls import LongCallOptions
+from skillpouch.jobs.soft_limit import is_left
 from skillpouch.manager import SkillManager
 from skillpouch.policy.approval import Answer, Question, Remember, asking
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import BoundedCache
-from skillpouch.tools import Tool, qualified_wire_name, short_name
 
 if TYPE_CHECKING:
     from skillpouch.workspace.change_store import ChangeStore
@@ -164,6 +163,8 @@ class WaitingChanges:
         result = response.artifact if isinstance(response, ToolMessage) else None
         if not approver.waits_for_changes or not isinstance(result, ToolResult):
             return
+        if is_left(result):
+            return  # its job waits for the answer, and is found again
         self._results[key] = result
         facts = {
             "call": result.call_id,
@@ -215,72 +216,11 @@ class WaitingChanges:
         return self._manager.change_runner().kept.store
 
 
-class Revealing:
-    """Finds the tools of a conversation anew each time: skills come, change and go."""
-
-    def __init__(self, manager: SkillManager) -> None:
-        self._manager = manager
-
-    def beside(
-        self, tools: Iterable[BaseTool | dict[str, Any]], state: Any
-    ) -> list[SkillpouchTool]:
-        """Return the tools that a model gets beside others, which keep their names."""
-        others = [tool for tool in tools if isinstance(tool, BaseTool)]
-        there = {(tool.metadata or {}).get("id") for tool in others if _is_ours(tool)}
-        taken = {tool.name for tool in others}
-        found = [tool for tool in self._revealed(state) if tool.id not in there]
-        return [_renamed(tool, taken) for tool in create_langchain_tools(found)]
-
-    def find(self, name: str, state: Any) -> tuple[SkillpouchTool | None, str]:
-        """Return the tool that a model has called, or why it does not have it.
-
-        Neither for a name that no skill knows: then the agent says so itself.
-        """
-        revealed = self._revealed(state)
-        try:
-            wanted = self._manager.get_tool(name)
-        except SkillpouchError:
-            return None, ""
-        if wanted.id in {tool.id for tool in revealed}:
-            return create_langchain_tools([wanted])[0], ""
-        return None, (
-            f"{name} is a tool of the skill {wanted.skill!r}, which is not active\n"
-            f"hint: call activate_skill with name {wanted.skill!r} first"
-        )
-
-    def _revealed(self, state: Any) -> list[Tool]:
-        skills = {skill.name for skill in self._manager.list_skills()}
-        active = [name for name in state.get("active_skills") or () if name in skills]
-        found = [*self._manager.disclosure_tools]
-        for name in active:
-            found += self._manager.get_skill_tools(name)
-        searched = [self._tool(tool_id) for tool_id in state.get("found_tools") or ()]
-        known = {tool.id for tool in found}
-        return [*found, *(tool for tool in searched if tool and tool.id not in known)]
-
-    def _tool(self, tool_id: str) -> Tool | None:
-        try:
-            return self._manager.get_tool(tool_id)
-        except SkillpouchError:
-            return None  # gone since it was found
-
-
-def _is_ours(tool: BaseTool) -> bool:
-    return isinstance(tool, SkillpouchTool)
-
-
-def _renamed(tool: SkillpouchTool, taken: set[str]) -> SkillpouchTool:
-    """Give a tool another name that finds it, too, if its own is taken."""
-    facts = tool.metadata or {}
-    if tool.name in taken and facts.get("skill"):
-        skill, tool_id = facts["skill"], facts["id"]
-        tool.name = qualified_wire_name(skill, short_name(skill, tool_id))
-    return tool
-
-
 def disclosed(message: ToolMessage) -> Mapping[str, list[str]]:
     """Return what a conversation may use from now on, after what it was told."""
     result = message.artifact
+    if isinstance(result, ToolResult) and is_left(result):
+        return {"left_jobs": [result.job_id]}
     if not isinstance(result, ToolResult) or not isinstance(result.structured, dict):
         return {}
     if result.tool == "activate_skill":
@@ -307,10 +247,14 @@ def _union(before: list[str] | None, after: list[str] | None) -> list[str]:
 
 
 class SkillState(AgentState[Any]):
-    """What a conversation remembers: the skills it has activated, the tools it has found."""
+    """What a conversation remembers: the skills it has activated, the tools it has found.
+
+    `left_jobs` are calls that took longer than it waited for them.
+    """
 
     active_skills: Annotated[NotRequired[list[str]], _union]
     found_tools: Annotated[NotRequired[list[str]], _union]
+    left_jobs: Annotated[NotRequired[list[str]], _union]
 
 
 class SkillpouchMiddleware(AgentMiddleware[SkillState, Any, Any]):
@@ -320,7 +264,8 @@ class SkillpouchMiddleware(AgentMiddleware[SkillState, Any, Any]):
     there once it is activated, those that a search found from then on. Calls that a policy asks
     about interrupt the run, for which the agent needs a checkpointer; `approvals="manager"` asks
     the approver of the manager instead. Skills that change on disk are noticed at the next turn,
-    after `reload_seconds` at the earliest; `None` never looks.
+    after `reload_seconds` at the earliest; `None` never looks. A call that takes longer than
+    `long_calls` says goes on as a job, and the conversation has the tools for it from then on.
     """
 
     state_schema = SkillState
@@ -332,13 +277,14 @@ class SkillpouchMiddleware(AgentMiddleware[SkillState, Any, Any]):
         budget: int = DEFAULT_BUDGET,
         approvals: Literal["interrupt", "manager"] = "interrupt",
         reload_seconds: float | None = 1.0,
+        long_calls: LongCallOptions | None = None,
     ) -> None:
         super().__init__()
         if approvals not in ("interrupt", "manager"):
             raise ValueError(f"approvals is {approvals!r}: use 'interrupt' or 'manager'")
         self.tools = []  # all of them come and go, see `wrap_model_call`
         self._manager = manager
-        self._revealing = Revealing(manager)
+        self._revealing = Revealing(manager, long_calls or LongCallOptions())
         self._questions = AskedQuestions()
         self._waiting = WaitingChanges(manager)
         self._budget = budget

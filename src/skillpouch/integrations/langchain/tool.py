@@ -2,7 +2,7 @@
 
 import base64
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Literal
@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 
 from skillpouch.calls import watcher
 from skillpouch.errors import SkillpouchError
+from skillpouch.integrations.long_calls import CallPlace, placed
 from skillpouch.integrations.model_results import failure_of, failure_text, refusal_text, storable
 from skillpouch.results import Progress, ToolResult
 
@@ -52,15 +53,19 @@ def _both(kind: type[SkillpouchError]) -> Any:
 
 
 @contextmanager
-def streamed_steps(name: str, call_id: str | None) -> Iterator[None]:
-    """Pass what scripts report to the custom stream of the graph that calls a tool, if any does."""
+def in_graph(name: str, call_id: str | None) -> Iterator[None]:
+    """Tie the call of a tool to the graph that makes it, if any does.
+
+    What scripts report goes to its custom stream; jobs belong to its thread; and a node that is run
+    again makes the same call, and not another one.
+    """
     # Not imported: a graph runs only where somebody has loaded it.
     config = sys.modules.get("langgraph.config")
     try:
         write = None if config is None else config.get_stream_writer()
     except (RuntimeError, KeyError):  # nothing of LangChain calls it, or something but no graph
         write = None
-    if write is None:
+    if config is None or write is None:
         yield
         return
 
@@ -69,9 +74,17 @@ def streamed_steps(name: str, call_id: str | None) -> Iterator[None]:
 
     token = watcher.set(tell)
     try:
-        yield
+        with placed(_place(config.get_config(), call_id)):
+            yield
     finally:
         watcher.reset(token)
+
+
+def _place(config: Mapping[str, Any], call_id: str | None) -> CallPlace:
+    thread = str(config.get("configurable", {}).get("thread_id") or "")
+    # It names one step of one run of the graph; also after a crash, or when a run is resumed.
+    task = config.get("metadata", {}).get("langgraph_checkpoint_ns")
+    return CallPlace(thread, f"{task} {call_id}" if task and call_id else "")
 
 
 class SkillpouchTool(StructuredTool):
@@ -103,7 +116,7 @@ class SkillpouchTool(StructuredTool):
     ) -> tuple[Any, ToolResult | None]:
         assert self.func is not None
         try:
-            with streamed_steps(self.name, tool_call_id):
+            with in_graph(self.name, tool_call_id):
                 result = self.func(given)
         except SkillpouchError as error:
             return self._failed(refusal(error), tool_call_id)
@@ -114,7 +127,7 @@ class SkillpouchTool(StructuredTool):
     ) -> tuple[Any, ToolResult | None]:
         assert self.coroutine is not None
         try:
-            with streamed_steps(self.name, tool_call_id):
+            with in_graph(self.name, tool_call_id):
                 result = await self.coroutine(given)
         except SkillpouchError as error:
             return self._failed(refusal(error), tool_call_id)

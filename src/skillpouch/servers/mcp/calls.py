@@ -23,6 +23,7 @@ from mcp_types import (
     InputRequiredResult,
 )
 
+from skillpouch.calls import owner_here
 from skillpouch.errors import SkillpouchError, UnknownToolError
 from skillpouch.jobs.job import (
     Job,
@@ -37,6 +38,7 @@ from skillpouch.jobs.soft_limit import (
     Wanted,
     call_or_start,
     cancelled_with_us,
+    is_left,
     left,
     wait_or_leave,
 )
@@ -45,7 +47,7 @@ from skillpouch.results import Progress, ToolResult
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.faults import fault_of
 from skillpouch.servers.lifecycle import run_to_its_end
-from skillpouch.servers.mcp.results import Links, as_mcp, error_as_mcp, is_left
+from skillpouch.servers.mcp.results import Links, as_mcp, error_as_mcp
 from skillpouch.servers.mcp.settings import Context, LongCalls, is_modern, owner_of
 from skillpouch.servers.mcp.snapshot import ServedTools
 from skillpouch.servers.mcp.tasks import (
@@ -167,8 +169,7 @@ class ProgressReports:
 # What a model cannot correct by writing its call differently is an error of the protocol.
 _CODES = {"not_found": INVALID_PARAMS, "busy": INTERNAL_ERROR, "stopping": INTERNAL_ERROR}
 
-# Who makes the call that runs here, and whether the person at its client is asked.
-owner_here: ContextVar[str] = ContextVar("owner_here", default="")
+# Whether the person at the client of the call that runs here is asked.
 asks_here: ContextVar[bool] = ContextVar("asks_here", default=False)
 
 Answered = CallToolResult | InputRequiredResult | dict[str, Any]

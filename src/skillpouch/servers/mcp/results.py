@@ -20,7 +20,7 @@ from mcp_types import (
 
 from skillpouch.discovery.skill_copies import name_originals
 from skillpouch.errors import SkillpouchError
-from skillpouch.jobs.soft_limit import STILL_RUNNING, WAITING
+from skillpouch.jobs.soft_limit import is_left
 from skillpouch.registry.registry import AUTHORING_NAMES
 from skillpouch.results import Attachment, ChangedFile, ToolResult
 from skillpouch.runtime.memoize import BoundedCache
@@ -145,11 +145,6 @@ def as_mcp(tool: Tool, result: ToolResult, links: Links, *, modern: bool) -> Cal
         is_error=is_error,
         _meta=_meta(result) or None,
     )
-
-
-def is_left(result: ToolResult) -> bool:
-    """Tell whether a result only says that its call goes on as a job."""
-    return bool(result.job_id) and result.code in (STILL_RUNNING, WAITING)
 
 
 def _meta(result: ToolResult) -> dict[str, Any]:

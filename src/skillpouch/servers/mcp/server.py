@@ -4,12 +4,13 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from skillpouch.calls import owner_here
 from skillpouch.discovery.watching.listening import Changes
 from skillpouch.jobs.soft_limit import job_tools
 from skillpouch.manager import SkillManager
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.lifecycle import Stop, drained
-from skillpouch.servers.mcp.calls import ToolCallHandler, asks_here, owner_here
+from skillpouch.servers.mcp.calls import ToolCallHandler, asks_here
 from skillpouch.servers.mcp.http import HttpServer, gate_of
 from skillpouch.servers.mcp.protocol import Answers, ProtocolServer
 from skillpouch.servers.mcp.resources import Resources
