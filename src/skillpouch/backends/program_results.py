@@ -21,7 +21,7 @@ from skillpouch.results import Captured, ToolResult
 from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
-from skillpouch.tools import Script, Tool
+from skillpouch.tools import BuiltIn, Script, Tool
 from skillpouch.trust.requested import paths_in_home
 from skillpouch.workspace.read_only import READ_ONLY_ERROR, run_later_named
 from skillpouch.workspace.workspace import Before, changed_files
@@ -312,7 +312,8 @@ _with_home: BoundedCache[tuple[str, int, int], bool] = BoundedCache(_MOST_FILES)
 
 def _uses_home(tool: Tool) -> bool:
     if not isinstance(tool.runs, Script):
-        return False
+        # Of a command for a skill: who makes the notes reads the scripts that it names.
+        return isinstance(tool.runs, BuiltIn) and bool(tool.home)
     try:
         status = os.stat(tool.runs.file)
     except OSError:

@@ -31,7 +31,7 @@ from skillpouch.policy.package_hints import (
     scripts_named,
 )
 from skillpouch.results import ToolResult
-from skillpouch.tools import Binary, InlineScript, Script
+from skillpouch.tools import Binary, InlineScript, Script, Tool
 from skillpouch.trust.call_needs import has_usual_memory
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.requested import kind_of, needs_no_grant
@@ -40,6 +40,7 @@ from skillpouch.trust.requested_packages import (
     sources_of,
     texts_of,
     variables_without_default,
+    with_variables,
 )
 
 # Messages of programs without a network: a name is not found, or there is no route to it. Not a
@@ -128,14 +129,11 @@ def with_notes(
         notes += _memory(result, call, permit, roots)
     if result.outcome == "failed":
         notes += _of_failure(result, call, permit, roots)
-    if isinstance(call.tool.runs, Script):
+    if is_command(call) or isinstance(call.tool.runs, Script):
         # What a script installs by itself is often what its output tells to install, too.
-        found = _of_script(result, call, permit, roots)
+        found = _of_scripts(result, call, permit, roots)
         earlier = "\n".join(notes)
         notes += [note for note in found if note.rpartition(": ")[2] not in earlier]
-    if result.outcome == "failed" and is_command(call):
-        notes += notes_on_packages(result, call, permit, roots, list(scripts_named(call)))
-        notes += notes_on_fetching(result, call, roots)
     is_noted = notes or result.outcome == "failed"
     if is_noted and any(_OURS in text for text in (result.stdout, result.stderr)):
         notes.append(_NOT_OURS)
@@ -151,16 +149,28 @@ def _of_failure(
     return notes + note_on_run_later(result, call, roots)
 
 
-def _of_script(
+def _of_scripts(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
 ) -> list[str]:
-    missed, home = _variables_missed(result, call), note_on_home(result, call, permit, roots)
+    scripts = _scripts_of(call)
+    missed = _variables_missed(result, call)
+    home = note_on_home(result, call, permit, roots, scripts)
     if result.outcome != "failed":
         return _variables(missed, call, permit, roots) + home
-    names = (*variables_without_default(call.tool), *missed)
-    notes = _variables(names, call, permit, roots) + home
+    read = [name for each in scripts for name in _variables_of(each, call)]
+    notes = _variables((*read, *missed), call, permit, roots) + home
     notes += note_on_typescript(result, call, permit, roots)
-    return notes + notes_on_packages(result, call, permit, roots, [call.tool])
+    notes += notes_on_packages(result, call, permit, roots, scripts)
+    return notes + (notes_on_fetching(result, call, roots) if is_command(call) else [])
+
+
+def _scripts_of(call: ToolCall) -> list[Tool]:
+    """Return the script that a call runs, or those of the skill that a command names."""
+    return list(scripts_named(call)) if is_command(call) else [call.tool]
+
+
+def _variables_of(script: Tool, call: ToolCall) -> list[str]:
+    return variables_without_default(with_variables(script) if is_command(call) else script)
 
 
 def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
@@ -212,8 +222,7 @@ def _names_in(text: str) -> list[str]:
 
 def _hosts_in_code(call: ToolCall) -> Iterator[str]:
     """Yield each host of the addresses in the scripts of a call, and in their modules."""
-    tools = scripts_named(call) if is_command(call) else [call.tool]
-    yield from dict.fromkeys(host for tool in tools for host in hosts_in_code(tool))
+    yield from dict.fromkeys(host for tool in _scripts_of(call) for host in hosts_in_code(tool))
 
 
 def _is_its_own(host: str, call: ToolCall, given: str) -> bool:
@@ -364,9 +373,11 @@ def _variables(
     if not wanted:
         return notes
     needs = [Need(kind=kind_of(name), value=name) for name in wanted]
-    verb = "was" if len(wanted) == 1 else "were"
+    # Settings are for all that is done with a skill.
+    needs += as_command(call) if any(need.kind == "secret" for need in needs) else []
+    verb, whom = "was" if len(wanted) == 1 else "were", "commands" if is_command(call) else "it"
     command = trust_command(call.tool.skill, needs, roots=roots)
-    said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to it"
+    said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to {whom}"
     return [*notes, f"{said}; the user can grant it: `{command}`"]
 
 

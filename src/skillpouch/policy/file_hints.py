@@ -12,7 +12,7 @@ from skillpouch.execution.package_files import changed_files
 from skillpouch.needs import Need, NeedKind
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
-from skillpouch.tools import BuiltIn, Script
+from skillpouch.tools import BuiltIn, Script, Tool
 from skillpouch.trust.errors import GrantRefusedError, trust_command
 from skillpouch.trust.grant import covers_path
 from skillpouch.trust.grantable import grantable
@@ -181,9 +181,12 @@ def note_on_absent_paths(result: ToolResult, permit: Permit) -> list[str]:
 
 
 def note_on_home(
-    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str], tools: Sequence[Tool]
 ) -> list[str]:
-    """Say that its HOME is its own, if it found nothing there, or names what it wrote there."""
+    """Say that its HOME is its own, if it found nothing there, or names what it wrote there.
+
+    `tools` are the scripts that ran.
+    """
     said, own, user = last_words(result), base_environment()["HOME"], home_directory()
     finds_nothing = _FINDS_NOTHING.search(said) is not None
     is_left = result.left_in_home and not finds_nothing
@@ -193,7 +196,7 @@ def note_on_home(
     given = [*map(str, access.readable), *map(str, access.writable)]
     paths = [
         path
-        for path in paths_in_home(call.tool)
+        for path in dict.fromkeys(path for tool in tools for path in paths_in_home(tool))
         if finds_nothing or is_left or f"{own}/{path}" in said or _is_there(user / path)
     ]
     given += permit.access.absent  # of which another note tells
@@ -206,6 +209,7 @@ def note_on_home(
     # What it names or left there is not missing, so it has just been made.
     kind: NeedKind = "write" if is_left or f"{own}/{lacked[0]}" in said else "read"
     needs = [Need(kind=kind, value=f"{user}/{path}") for path in lacked[:_MOST_PATHS]]
+    needs += as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
     named = ", ".join(f"~/{path}" for path in lacked[:_MOST_PATHS])
     reason = f"its code uses {named}, and its HOME is a folder of its own, which is gone now"

@@ -151,6 +151,14 @@ def variables_without_default(tool: Tool) -> list[str]:
     ]
 
 
+def with_variables(tool: Tool) -> Tool:
+    """Return a tool of a script with the variables that the script itself reads."""
+    if not isinstance(tool.runs, Script):
+        return tool
+    text = _Files(tool.home).read(os.path.relpath(tool.runs.file, tool.home))
+    return replace(tool, variables=read_signature(text, tool.runs.language).variables)
+
+
 _ADDRESS = re.compile(r"https?://(?:[^\s/@'\"`]*@)?([A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+)")
 # `URL="https://…"`, and the programs that fetch.
 _SHELL_USE = re.compile(r"""=["']?https?://|\b(?:curl|wget|https?|git|gh|ssh|nc)[ ]""")

@@ -1,0 +1,127 @@
+"""What a command for a skill is told besides its own words: the same as a call of its script."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skillpouch import Policy, SkillManager, ToolResult
+from skillpouch.needs import Need
+from skillpouch.trust.grants import Grants
+from tests.conftest import WriteSkill
+
+pytestmark = pytest.mark.slow
+
+MISSES = """import os, sys
+if not os.environ.get("LAMP_API_KEY"):
+    sys.exit("LAMP_API_KEY environment variable is required")
+print("lit")
+"""
+LISTS = """from pathlib import Path
+print("here:", sorted(path.name for path in (Path.home() / ".lamps" / "known").glob("*")))
+"""
+Command = Callable[[str], ToolResult]
+
+
+@pytest.fixture
+def commands(tmp_path: Path) -> Callable[[Path], Command]:
+    def of(home: Path) -> Command:
+        (tmp_path / "work").mkdir(exist_ok=True)
+        manager = SkillManager(
+            home.parent,
+            workspace=tmp_path / "work",
+            builtins=True,
+            policy=Policy(),
+            journal=False,
+            cache=False,
+        )
+        return lambda line: manager.call("run_for_skill", {"skill": "demo", "command": line})
+
+    return of
+
+
+def granted(home: Path, *needs: Need) -> None:
+    Grants().grant(SkillManager(home.parent, cache=False).get_skill("demo"), needs)
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        {"scripts/x.py": MISSES},
+        {
+            "scripts/x.py": "import client\nprint(client.key())\n",
+            "scripts/client.py": "import os\n\ndef key():\n    return os.environ['LAMP_API_KEY']\n",
+        },
+        {"scripts/x.py": "import os\nprint(os.environ['LAMP_API_KEY'])\n"},
+    ],
+    ids=["its own words", "of a module", "without words"],
+)
+@pytest.mark.parametrize("is_granted", [False, True], ids=["never granted", "for tools"])
+def test_a_command_that_misses_a_secret_is_told_the_grant_with_which_it_has_it(
+    is_granted: bool,
+    files: dict[str, str],
+    write_skill: WriteSkill,
+    commands: Callable[[Path], Command],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("LAMP_API_KEY", "hunter2hunter2")
+    home = write_skill(files=files)
+    secret = Need(kind="secret", value="LAMP_API_KEY")
+    if is_granted:
+        granted(home, secret)
+    run = commands(home)
+
+    missed = run("python scripts/x.py")
+    granted(home, secret, Need(kind="commands"))
+    had = run("python scripts/x.py")
+
+    command = f"skillpouch trust demo --secret LAMP_API_KEY --commands --root {home.parent}"
+    assert missed.is_error
+    assert missed.content.endswith(
+        "note: it reads LAMP_API_KEY, which was not granted to commands;"
+        f" the user can grant it: `{command}`"
+    )
+    assert (had.outcome, "note:" in had.content) == ("ok", False)
+
+
+def test_a_setting_is_proposed_to_a_command_without_naming_commands(
+    write_skill: WriteSkill, commands: Callable[[Path], Command]
+) -> None:
+    home = write_skill(files={"scripts/x.py": "import os\nprint(os.environ['BRIDGE_URL'])\n"})
+
+    content = commands(home)("python scripts/x.py").content
+
+    command = f"skillpouch trust demo --set BRIDGE_URL=VALUE --root {home.parent}"
+    assert content.endswith(f"was not granted to commands; the user can grant it: `{command}`")
+
+
+def test_a_script_that_the_command_does_not_name_is_no_reason_for_a_note(
+    write_skill: WriteSkill, commands: Callable[[Path], Command]
+) -> None:
+    home = write_skill(files={"scripts/x.py": MISSES, "scripts/y.py": "raise SystemExit(1)\n"})
+
+    assert "note:" not in commands(home)("python scripts/y.py").content
+
+
+@pytest.mark.parametrize("is_granted", [False, True], ids=["never granted", "for tools"])
+def test_a_command_that_does_not_see_the_home_of_the_user_is_told_the_grant(
+    is_granted: bool, write_skill: WriteSkill, commands: Callable[[Path], Command]
+) -> None:
+    home = write_skill(files={"scripts/x.py": LISTS})
+    known = Path.home() / ".lamps" / "known"
+    known.mkdir(parents=True)
+    (known / "desk").touch()
+    read = Need(kind="read", value=str(known))
+    if is_granted:
+        granted(home, read)
+    run = commands(home)
+
+    missed = run("python3 scripts/x.py")
+    granted(home, read, Need(kind="commands"))
+    seen = run("python3 scripts/x.py")
+
+    command = f"skillpouch trust demo --read {known} --commands --root {home.parent}"
+    assert missed.stdout == "here: []\n"
+    assert "note: its code uses ~/.lamps/known, and its HOME" in missed.content
+    assert missed.content.endswith(f"those that exist in yours: `{command}`")
+    assert (seen.stdout, "note:" in seen.content) == ("here: ['desk']\n", False)
