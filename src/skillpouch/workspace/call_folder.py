@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 
 from skillpouch.errors import SkillpouchError
 from skillpouch.workspace.change_plan import ChangePlan
-from skillpouch.workspace.file_state import FolderTree, exchange, move, open_tree
+from skillpouch.workspace.file_state import PATH_ONLY, FolderTree, exchange, move, open_tree
 
 KeptState = Literal["running", "staged", "applied", "undone", "discarded", "refused"]
 # Of the first, the last whole line counts. The second has the plan in its first line, and what the
@@ -232,12 +232,12 @@ def read_facts(folder: Path) -> KeptFacts | None:
 
 def lock_call(folder: Path, *, wait: bool = True) -> int | None:
     """Lock a kept call for this process; None if it is gone, or locked by another."""
-    return _lock_file(folder / LOCK, os.O_CREAT, wait=wait)
+    return _lock_file(f"{folder}/{LOCK}", os.O_CREAT, wait=wait)
 
 
 def lock_marked(marker: Path) -> int | None:
     """Lock a call by its marker, which is the same file; None if somebody is at work with it."""
-    return _lock_file(marker, 0, wait=False)
+    return _lock_file(str(marker), 0, wait=False)
 
 
 def begin_call(folder: Path) -> int:
@@ -246,20 +246,20 @@ def begin_call(folder: Path) -> int:
     Its lock and its marker are one file: ext4 looks long for a place for a new file where others
     were removed a moment ago, and the marker is removed with every call.
     """
-    marker = folder.parent / ACTIVE / folder.name
+    marker = f"{folder.parent}/{ACTIVE}/{folder.name}"
     lock = _lock_file(marker, os.O_CREAT, wait=True)
     if lock is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(marker))
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), marker)
     try:
         os.mkdir(folder, 0o700)
-        os.link(marker, folder / LOCK)
+        os.link(marker, f"{folder}/{LOCK}")
     except BaseException:
         os.close(lock)
         raise
     return lock
 
 
-def _lock_file(path: Path, flags: int, *, wait: bool) -> int | None:
+def _lock_file(path: str, flags: int, *, wait: bool) -> int | None:
     """Lock a file that may be removed by whoever has the lock."""
     while True:
         try:
@@ -282,7 +282,7 @@ def _lock_file(path: Path, flags: int, *, wait: bool) -> int | None:
 def lock_workspace(store: Path, workspace: FolderTree) -> Iterator[None]:
     """Let no other process apply or undo anything in the same workspace meanwhile."""
     status = os.fstat(workspace.root)
-    name = store / ACTIVE / f".workspace-{status.st_dev:x}-{status.st_ino:x}"
+    name = f"{store}/{ACTIVE}/.workspace-{status.st_dev:x}-{status.st_ino:x}"
     lock = os.open(name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -296,6 +296,7 @@ class CallFolder:
 
     def __init__(self, folder: Path, store: Any, facts: KeptFacts) -> None:
         self._folder = folder
+        self._marker = f"{folder.parent}/{ACTIVE}/{facts.id}"
         self._store = store
         self._facts = facts
         self._known_plan: ChangePlan | None = None
@@ -380,10 +381,20 @@ class CallFolder:
             require_same_folder(workspace, self._facts)
             yield call, workspace
 
-    def _keep_open(self) -> None:
-        """Keep both folders open until the lock is released."""
-        if self._trees is None:
-            self._trees = self._resources.enter_context(self._opened())
+    def hold(self, lock: int, workspace: int | None) -> None:
+        """Begin the call: write its facts; lock and open folders are kept until it is settled.
+
+        The descriptors are this call's from now on; there is no workspace for an undo.
+        """
+        self._held = lock
+        own = os.open(self._folder, PATH_ONLY | os.O_DIRECTORY)
+        self._resources.callback(os.close, own)
+        append_line(own, FACTS, facts_as_json(self._facts))
+        if workspace is not None:
+            self._trees = FolderTree(own), FolderTree(workspace)
+            for tree in self._trees:
+                self._resources.callback(tree.close)
+            self._resources.callback(os.close, workspace)
 
     def _release(self) -> None:
         self._trees = None
@@ -395,20 +406,18 @@ class CallFolder:
     def __del__(self) -> None:
         self._release()
 
-    @property
-    def _marker(self) -> Path:
-        return self._folder.parent / ACTIVE / self.id
-
     def _mark(self) -> None:
         """Tell `recover` of other processes to look at this call; its lock exists."""
         with suppress(FileExistsError):
-            os.link(self._folder / LOCK, self._marker)
+            os.link(f"{self._folder}/{LOCK}", self._marker)
 
     def _unmark(self) -> None:
-        self._marker.unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(self._marker)
 
     def _write(self, facts: KeptFacts, call: FolderTree | None = None) -> None:
         self._facts = facts
+        call = call or (self._trees[0] if self._trees else None)
         with nullcontext(call) if call else open_tree(str(self._folder)) as opened:
             append_line(opened.root, FACTS, facts_as_json(facts))
 

@@ -137,7 +137,7 @@ class ChangePlan:
             "run": self.run,
             "bytes": [self.bytes_written, self.kept_bytes],
         }
-        return json.dumps(facts, separators=(",", ":")).encode()
+        return json.dumps(facts, separators=(",", ":"), check_circular=False).encode()
 
     @classmethod
     def from_json(cls, data: bytes) -> "ChangePlan":

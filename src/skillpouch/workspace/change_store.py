@@ -18,16 +18,13 @@ from skillpouch.runtime.removal import remove_tree
 from skillpouch.untrusted_files import open_plain
 from skillpouch.workspace.call_folder import (
     ACTIVE,
-    FACTS,
     ChangesError,
     ChangeStateError,
     KeptFacts,
     KeptState,
     UnknownCallError,
-    append_line,
     begin_call,
     boot_id,
-    facts_as_json,
     lock_call,
     lock_marked,
     read_facts,
@@ -117,10 +114,7 @@ class ChangeStore:
         root = open_plain(str(workspace))
         try:
             status = os.fstat(root)
-        finally:
-            os.close(root)
-        return self._make(
-            KeptFacts(
+            facts = KeptFacts(
                 id=call_id,
                 tool=tool,
                 session=session,
@@ -131,7 +125,10 @@ class ChangeStore:
                 started_ns=started_ns,
                 base=list(base),
             )
-        )
+            return self._make(facts, root)
+        except BaseException:
+            os.close(root)
+            raise
 
     def begin_undo(self, of: KeptFacts, as_id: str, only: list[str] | None) -> KeptCall:
         """Make the folder of an undo."""
@@ -149,28 +146,26 @@ class ChangeStore:
             )
         )
 
-    def _make(self, facts: KeptFacts) -> KeptCall:
+    def _make(self, facts: KeptFacts, workspace: int | None = None) -> KeptCall:
         if _ID.match(facts.id) is None:
             raise ChangesError(f"{facts.id!r} is no id of a call")
         self._prepare()
         try:
-            return self._make_folder(facts)
+            return self._make_folder(facts, workspace)
         except FileExistsError:
             raise
         except OSError as error:
             raise self._cannot(error) from error
 
-    def _make_folder(self, facts: KeptFacts) -> KeptCall:
+    def _make_folder(self, facts: KeptFacts, workspace: int | None) -> KeptCall:
         folder = self.directory / facts.id
         if folder.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
         lock = begin_call(folder)
         if not facts.reverses:
             os.mkdir(f"{folder}/upper", 0o700)
-        with open_tree(str(folder)) as opened:
-            append_line(opened.root, FACTS, facts_as_json(facts))
         kept = self._kept(folder, facts)
-        kept._held = lock  # noqa: SLF001 - released when it is settled
+        kept.hold(lock, workspace)
         return kept
 
     def get(self, call_id: str) -> KeptCall:
@@ -333,7 +328,7 @@ class ChangeStore:
     def note_use(self, count: int) -> None:
         """Count bytes that were kept or removed, without reading all calls."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(self.directory / _USAGE, flags, 0o600)
+        descriptor = os.open(f"{self.directory}/{_USAGE}", flags, 0o600)
         try:
             os.write(descriptor, b"%d\n" % count)
         finally:

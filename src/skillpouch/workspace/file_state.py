@@ -23,6 +23,7 @@ _NO_REPLACE, _EXCHANGE = 1, 2  # flags of renameat2(2)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)  # NFS and others know no flags
 _HANDLE_BYTES = 128  # MAX_HANDLE_SZ of name_to_handle_at(2)
 _MOST_OPEN = 128
+_LONGEST_INFO = 4096  # of a file in /proc/self/fdinfo; what is looked for comes early
 # Written by an overlay into its upper folder; whatever is brought into a workspace has none.
 OVERLAY_ATTRIBUTES = "user.overlay."
 
@@ -331,7 +332,7 @@ def is_one_mount(one: FolderTree, other: FolderTree) -> bool:
 def _mount_of(descriptor: int) -> bytes:
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", "rb", buffering=0) as file:
-            return file.read(_CHUNK).partition(b"\nmnt_id:")[2].partition(b"\n")[0]
+            return file.read(_LONGEST_INFO).partition(b"\nmnt_id:")[2].partition(b"\n")[0]
     except OSError:
         return b""
 

@@ -124,20 +124,20 @@ class KeptCall(CallFolder):
                 is_moved = adopt_layer(layer, self._folder / "upper" / str(number))
                 if lent and layer in lent and is_moved:
                     self._lent[number] = layer, lent.pop(layer)
-            self._keep_open()
             with self._opened() as (call, workspace):
                 self._read(call, workspace, below)
         except OSError as error:
             raise ChangesError.of("the changes of the call cannot be kept", error) from error
         return self.changes
 
-    def return_layers(self) -> None:
+    def return_layers(self, *, as_they_were: bool = True) -> None:
         """Give their folders back to sandboxes that wait for them; what is in them stays here."""
         while self._lent:
             number, (home, end_loan) = self._lent.popitem()
             is_back = False
             try:
-                is_back = return_layer(f"{self._folder}/upper/{number}", str(home))
+                layer = f"{self._folder}/upper/{number}"
+                is_back = return_layer(layer, str(home), as_it_was=as_they_were)
             finally:
                 end_loan(is_back)
 
@@ -318,7 +318,7 @@ class KeptCall(CallFolder):
         applier = Applier(call, workspace, plan, self.id)
         applier.run(chosen, touched, forward=forward)
         call.forget()
-        self.return_layers()
+        self.return_layers(as_they_were=False)
         is_left = (only is not None or early) and any(not swap.done for swap in plan.swaps)
         done: KeptState = "staged" if is_left and self.state != "undone" else "applied"
         some = any(swap.done for swap in plan.swaps)

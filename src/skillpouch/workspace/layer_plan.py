@@ -21,6 +21,7 @@ from skillpouch.workspace.layer_reading import (
     LayerReader,
     RenameCandidates,
     all_below,
+    is_new_file,
     is_pipe,
     is_plain,
     names_of,
@@ -65,7 +66,8 @@ class LayerPlanner:
         self._find_renamed()
         self._find_anchors()
         for entry in reversed(self._entries):
-            entry.plain = is_plain(entry)
+            if not is_new_file(entry):
+                entry.plain = is_plain(entry)
         self._emit(root)
         self._change_other_names()
         for low in {swap.path.rpartition("/")[0] for swap in self._takes} & self._gone_folders:
@@ -83,8 +85,7 @@ class LayerPlanner:
     def _find_gone(self) -> None:
         """Find what leaves its place, and what somebody else has changed meanwhile."""
         for entry in self._entries:
-            is_new_file = entry.occupant is None and entry.kind == "file" and not self._claimed
-            if is_new_file or entry.excluded:
+            if entry.excluded or (not self._claimed and is_new_file(entry)):
                 continue
             reason = self._cannot(entry)
             if reason:
@@ -203,8 +204,8 @@ class LayerPlanner:
         """Find names of one file of which another name is an unchanged file of the workspace."""
         groups: dict[int, list[LayerEntry]] = {}
         for entry in self._entries:
-            is_file = entry.kind not in ("folder", "whiteout")
-            if is_file and entry.status.st_nlink > 1 and not entry.excluded:
+            has_names = entry.status.st_nlink > 1 and entry.kind not in ("folder", "whiteout")
+            if has_names and not entry.excluded:
                 groups.setdefault(entry.status.st_ino, []).append(entry)
         for group in groups.values():
             anchor = next((each for each in group if each.same), None)
@@ -230,6 +231,8 @@ class LayerPlanner:
                     todo += reversed(entry.children)
             elif entry.kind == "whiteout":
                 self._emit_removal(entry)
+            elif not self._gone and is_new_file(entry):
+                self._emit_new_file(entry)
             else:
                 self._emit_file(entry)
 
@@ -274,6 +277,24 @@ class LayerPlanner:
             if path.startswith(f"{entry.path}/") and path not in self._moved:
                 before, slot = identity_of(status), self._slot("past")
                 self._swaps.append(Swap(path=path, slot=slot, before=before, after=None))
+
+    def _emit_new_file(self, entry: LayerEntry) -> None:
+        """Do as `_emit_file` does, at half its cost."""
+        path, status, plan = entry.path, entry.status, self._plan
+        after = identity_of(status)
+        self._swaps.append(Swap(path=path, slot=entry.slot, before=None, after=after))
+        plan.bytes_written += status.st_size
+        plan.kept_bytes += status.st_size
+        plan.add(
+            FileChange(
+                path=plan.shown(path),
+                change="created",
+                size=status.st_size,
+                sha256=entry.sha256,
+                mode=stat.S_IMODE(status.st_mode),
+                executable=bool(status.st_mode & 0o111),
+            )
+        )
 
     def _emit_file(self, entry: LayerEntry) -> None:
         before = self._gone[entry.moved_from] if entry.moved_from else entry.occupant

@@ -13,7 +13,6 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from typing import Literal
 
 from skillpouch.workspace.file_state import (
@@ -55,9 +54,15 @@ class LayerEntry:
     children: "Sequence[LayerEntry]" = ()
     excluded = False  # a conflict: left alone with everything below it
 
-    def __init__(self, path: str, slot: str, status: os.stat_result) -> None:
+    status: os.stat_result
+    kind: Kind
+
+    def __init__(self, path: str, slot: str) -> None:
         self.path = path
         self.slot = slot  # below the folder of the call
+
+    def set_status(self, status: os.stat_result) -> None:
+        """Note what it is."""
         self.status = status
         self.kind = kind_of(status)
 
@@ -84,7 +89,8 @@ class LayerReader:
 
     def read(self) -> LayerEntry:
         """Return the root of the tree; `entries` are all below it, folders come first."""
-        root = LayerEntry("", self._slot, os.fstat(self.upper.root))
+        root = LayerEntry("", self._slot)
+        root.set_status(os.fstat(self.upper.root))
         root.merged = True
         root.occupant = os.fstat(self.lower.root)
         todo = [root]
@@ -103,25 +109,34 @@ class LayerReader:
                 folder.merged = self._is_merged(folder)
             lower = self._lower_folder(folder)
             with os.scandir(descriptor) as listing:
-                found = [(each.name, each.stat(follow_symlinks=False)) for each in listing]
-            found.sort(key=_first)
+                found = sorted((each.name, each.is_file(follow_symlinks=False)) for each in listing)
             path = f"{folder.path}/" if folder.path else ""
             slot, is_new = f"{folder.slot}/", lower is None and not folder.merged
             # Most names are new: to ask for them costs less than the error of a status.
             asks = lower is not None and _is_there(lower, ".")
             children = list[LayerEntry]()
-            for name, status in found:
-                entry = LayerEntry(path + name, slot + name, status)
+            for name, is_file in found:
+                entry = LayerEntry(path + name, slot + name)
                 if lower is not None and (not asks or _is_there(lower, name)):
                     entry.occupant = status_in(lower, name)
                 elif is_new:
                     entry.in_new_folder = True
-                if entry.kind == "file":
-                    self._read_file(entry, descriptor, name)
-                elif entry.kind == "link":
-                    entry.same = self._is_same_link(entry, descriptor, name)
+                self._read_entry(entry, descriptor, name, is_file=is_file)
                 children.append(entry)
             return children
+
+    def _read_entry(self, entry: LayerEntry, folder: int, name: str, *, is_file: bool) -> None:
+        if is_file:
+            try:
+                descriptor = os.open(name, READ, dir_fd=folder)
+            except PermissionError:  # nobody may read it: it counts as changed
+                self._read_marks(entry, f"{name_of(folder)}/{name}")
+            else:
+                self._read_file(entry, descriptor)
+                return
+        entry.set_status(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        if entry.kind == "link":
+            entry.same = self._is_same_link(entry, folder, name)
 
     def _lower_folder(self, folder: LayerEntry) -> int | None:
         """Return the open folder of the workspace that a folder of the layer shows as well."""
@@ -167,13 +182,10 @@ class LayerReader:
                 each.stat(follow_symlinks=False).st_ctime_ns > self.since_ns for each in listing
             )
 
-    def _read_file(self, entry: LayerEntry, folder: int, name: str) -> None:
+    def _read_file(self, entry: LayerEntry, descriptor: int) -> None:
+        """Read what is in an open file, and close it."""
         try:
-            descriptor = os.open(name, READ, dir_fd=folder)
-        except PermissionError:  # nobody may read it: it counts as changed
-            self._read_marks(entry, f"{name_of(folder)}/{name}")
-            return
-        try:
+            entry.set_status(os.fstat(descriptor))
             self._read_marks(entry, descriptor)
             occupant, size = entry.occupant, entry.status.st_size
             if occupant is None or occupant.st_size != size or not stat.S_ISREG(occupant.st_mode):
@@ -211,9 +223,6 @@ class LayerReader:
             with self.upper.opened(entry.path) as own:
                 return compared(own, other, status.st_size)[1]
         return False
-
-
-_first = itemgetter(0)
 
 
 def _is_there(folder: int, name: str) -> bool:
@@ -363,6 +372,13 @@ def _remove_each(path: str | int, marks: list[str]) -> None:
 def is_pipe(status: os.stat_result) -> bool:
     """Tell whether a file that is neither regular nor a link can be brought into a workspace."""
     return stat.S_ISFIFO(status.st_mode) or stat.S_ISSOCK(status.st_mode)
+
+
+def is_new_file(entry: LayerEntry) -> bool:
+    """Tell whether an entry is what most are: a file that comes from nowhere else."""
+    if entry.kind != "file" or entry.occupant is not None or entry.origin is not None:
+        return False
+    return not (entry.moved_from or entry.anchor or entry.excluded)
 
 
 def is_plain(entry: LayerEntry) -> bool:

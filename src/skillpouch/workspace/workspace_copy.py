@@ -378,12 +378,12 @@ def compare_copy(call: FolderTree, workspace: FolderTree) -> ChangePlan:
 
 def adopt_layer(layer: Path, target: Path) -> bool:
     """Move the layer of a call, also from another file system: false if it had to be copied."""
-    mode = stat.S_IMODE(layer.stat().st_mode)
+    mode = stat.S_IMODE(os.stat(layer).st_mode)
     if mode & stat.S_IRWXU != stat.S_IRWXU:
         layer.chmod(mode | stat.S_IRWXU)  # renaming a folder changes its "..", rename(2)
     is_moved = True
     try:
-        layer.rename(target)
+        os.rename(layer, target)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
@@ -394,19 +394,20 @@ def adopt_layer(layer: Path, target: Path) -> bool:
     return is_moved
 
 
-def return_layer(layer: str, home: str) -> bool:
+def return_layer(layer: str, home: str, *, as_it_was: bool) -> bool:
     """Put the folder of a layer back in its place, empty; what is in it stays, in another folder.
 
-    False if it cannot be put there: then nothing has changed.
+    With `as_it_was` that one is like it: later calls see it as the workspace itself. False if the
+    folder cannot be put there: then nothing has changed.
     """
     rest = f"{layer}{_REST}"
     try:
-        status = os.stat(layer)
+        before = metadata_of(os.stat(layer), layer, marks=True) if as_it_was else None
         os.mkdir(rest, 0o700)
         for name in os.listdir(layer):
             os.rename(f"{layer}/{name}", f"{rest}/{name}")
-        now = metadata_of(os.stat(rest), rest)
-        set_metadata(rest, now, metadata_of(status, layer, marks=True))
+        if before is not None:
+            set_metadata(rest, metadata_of(os.stat(rest), rest), before)
         os.rename(layer, home)
     except OSError:
         rejoin_layers(Path(layer).parent)
