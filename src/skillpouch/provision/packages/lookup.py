@@ -227,7 +227,9 @@ async def _other_recipe(
     workspace: Path | None,
     builds: tuple[str, ...],
 ) -> Recipe | None:
-    for each in error.specifiers if isinstance(needs, PythonNeeds) else ():
+    if not isinstance(needs, PythonNeeds):
+        return None
+    for each in error.specifiers:
         wanted = ",".join(filter(None, (needs.requires_python, each)))
         with suppress(InstallError):
             other = replace(needs, requires_python=wanted)
