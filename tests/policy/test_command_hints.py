@@ -125,3 +125,45 @@ def test_a_command_that_does_not_see_the_home_of_the_user_is_told_the_grant(
     assert "note: its code uses ~/.lamps/known, and its HOME" in missed.content
     assert missed.content.endswith(f"those that exist in yours: `{command}`")
     assert (seen.stdout, "note:" in seen.content) == ("here: ['desk']\n", False)
+
+
+@pytest.mark.parametrize(
+    ("words", "place"),
+    [
+        ("ssh: connect to host 192.0.2.1 port 22: Network is unreachable", "192.0.2.1 port 22"),
+        (
+            "ssh: Could not resolve hostname gw.example.com: Temporary failure in name resolution",
+            "gw.example.com",
+        ),
+        (
+            'connection to server at "192.0.2.1", port 5432 failed: Network is unreachable',
+            "192.0.2.1 port 5432",
+        ),
+        (
+            'connection to server at "localhost" (127.0.0.1), port 5432 failed: Connection refused',
+            "localhost port 5432",
+        ),
+        (
+            'could not translate host name "db.example.com" to address: Name or service not known',
+            "db.example.com",
+        ),
+    ],
+)
+@pytest.mark.parametrize("hosts", [(), ("gw.example.com", "192.0.2.1")], ids=["none", "granted"])
+def test_a_program_that_does_not_speak_to_a_proxy_is_told_so_and_no_grant_is_proposed(
+    hosts: tuple[str, ...],
+    words: str,
+    place: str,
+    write_skill: WriteSkill,
+    commands: Callable[[Path], Command],
+) -> None:
+    script = f"import sys\nsys.stderr.write({words!r})\nsys.exit(255)\n"
+    home = write_skill(files={"scripts/x.py": script})
+    granted(home, *(Need(kind="host", value=host) for host in hosts), Need(kind="commands"))
+
+    for result in (
+        commands(home)("python scripts/x.py --host 192.0.2.1"),
+        SkillManager(home.parent, cache=False).call("demo.x"),
+    ):
+        assert f"note: it wanted {place}, but not through the proxy by which" in result.content
+        assert "--host" not in result.content.partition("note:")[2]

@@ -58,6 +58,13 @@ _WANTED = re.compile(
     rf"(?:resolve host:? '?|EAI_AGAIN |ENOTFOUND |host='|https?://(?:[^\s/@]*@)?){_NAME}"
 )
 _MOST_HOSTS = 5
+# How OpenSSH and libpq report the server that they did not reach. They connect by themselves, never
+# through a proxy.
+_NO_PROXY = re.compile(
+    r"connect to host ([\w.:-]+) port (\d+): |ssh: Could not resolve hostname ([\w.-]+)"
+    r"|connection to server at \"([\w.:-]+)\"(?: \([^)\n]*\))?, port (\d+) failed"
+    r"|could not translate host name \"([\w.-]+)\" to address"
+)
 # How Python, numpy, C, C++, Node, Java, Go and Ruby report that they got no memory.
 _NO_MEMORY = re.compile(
     r"MemoryError|Unable to allocate|[Cc]annot allocate memory|ENOMEM|bad_alloc|OutOfMemoryError"
@@ -116,10 +123,12 @@ def with_notes(
     What was refused is reported even if the call succeeded: a script may continue without what it
     could not fetch, or say that it found nothing, and nobody would know.
     """
-    notes = _refused(result, call, roots)
-    if result.outcome in ("ok", "failed") or result.refused_network:
-        notes = notes or _network(result, call, permit, roots)
-    notes += _own_loopback(result, call, permit, roots)
+    notes = _without_proxy(result, call)
+    if not notes:
+        notes = _refused(result, call, roots)
+        if result.outcome in ("ok", "failed") or result.refused_network:
+            notes = notes or _network(result, call, permit, roots)
+        notes += _own_loopback(result, call, permit, roots)
     notes += _left_running(result, call)
     notes += notes_on_own_folder(result, call, permit, roots)
     notes += note_on_absent_paths(result, permit)
@@ -180,6 +189,21 @@ def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[s
     command = trust_command(call.tool.skill, needs, roots=roots)
     said = f"note: it was not allowed to reach {', '.join(result.refused_hosts)}"
     return [f"{said}; the user can grant it: `{command}`"]
+
+
+def _without_proxy(result: ToolResult, call: ToolCall) -> list[str]:
+    """Say that a program connects by itself, so that no grant of a host helps it."""
+    said = last_words(result)
+    is_told = _says(said, (*_NO_NETWORK, *_NOBODY_THERE))
+    if not is_told or not _runs_here(call) or call.is_unconfined:
+        return []
+    found = _NO_PROXY.search(said)
+    if found is None:
+        return []
+    place = " port ".join(filter(None, found.groups()))
+    told = f"note: it wanted {place}, but not through the proxy by which tools reach hosts"
+    ways = "a program that uses the variable HTTPS_PROXY may reach it by a grant, this one does not"
+    return [f"{told}: {ways}; let the user run it without Skillpouch"]
 
 
 def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
