@@ -213,3 +213,36 @@ def test_explicit_standard_input_wins_and_the_arguments_still_arrive(
 
     assert manager.call(tool, {"data": [1]}, stdin="mine ü").content == "[1] mine ü"
     assert manager.call(tool, {"data": [1]}, stdin=b"").content.rstrip() == "[1]"
+
+
+FILTERS = {
+    "x.py": "import sys\nfor line in sys.stdin:\n    print('-', line.strip())\n",
+    "x.sh": '# List.\nwhile read -r line; do echo "- $line"; done\ncat < /dev/stdin\n',
+    "x.js": "// List.\nconst text = require('fs').readFileSync(0, 'utf8').trimEnd();\n"
+    "if (text) for (const line of text.split('\\n')) console.log('- ' + line);\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FILTERS)
+def test_a_script_that_reads_text_gets_it_as_it_is(
+    name: str, write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = write_skill(files={f"scripts/{name}": FILTERS[name]})
+    manager = SkillManager(home.parent, workspace=tmp_path, cache=False)
+
+    assert manager.call("demo.x", {"data": 'one "a"\ntwo'}).content == '- one "a"\n- two'
+    assert manager.call("demo.x", {"data": ["one", "two"]}).content == "- one\n- two"
+    assert manager.call("demo.x").content == ""
+
+
+@pytest.mark.slow
+def test_a_script_that_knows_json_gets_json(write_skill: WriteSkill, tmp_path: Path) -> None:
+    script = "import json, sys\nprint(json.load(sys.stdin))\n"
+    home = write_skill(files={"scripts/x.py": script})
+    manager = SkillManager(home.parent, workspace=tmp_path, cache=False)
+
+    assert [manager.call("demo.x", {"data": data}).content for data in ("one", None)] == [
+        "one",
+        "{}",
+    ]

@@ -31,6 +31,7 @@ from skillpouch.policy.package_hints import (
     scripts_named,
 )
 from skillpouch.results import ToolResult
+from skillpouch.signatures.signature import reads_input
 from skillpouch.tools import Binary, InlineScript, Script, Tool
 from skillpouch.trust.call_needs import has_usual_memory
 from skillpouch.trust.errors import trust_command
@@ -91,28 +92,12 @@ _VARIABLE = re.compile(
     r"(?=[^\n]{0,60}(?:environment|not set|not configured|missing|required|\.env\b))"
 )
 _MOST_VARIABLES = 5
-# How programs report the end of an empty input, and what reads it in each language.
+# How programs report the end of an empty input.
 _NO_INPUT = re.compile(
     r"EOF when reading|EOFError|Expecting value: line 1 column 1 \(char 0\)|end of JSON input"
     r"|unexpected end of (?:input|file)|\bstdin\b|standard input|\b(?:no|empty) input\b",
     re.IGNORECASE,
 )
-_FROM_FILE = r"/dev/stdin|fd/0\b"
-_NODE_INPUT = rf"process\.stdin|readFileSync\(\s*0\b|Deno\.stdin|Bun\.stdin|{_FROM_FILE}"
-_READS_INPUT = {
-    "python": re.compile(rf"\bsys\.stdin\b|\binput\(|\bgetpass\(|\bfileinput\b|{_FROM_FILE}"),
-    # A question, and no loop over a file or a pipe.
-    "shell": re.compile(
-        r"(?:^|[;&{(]|\b(?:then|do|else))[ \t]*(?:IFS=\S*[ ])?read\b[^\n<|]*$"
-        rf"|{_FROM_FILE}|\$\(cat\)",
-        re.MULTILINE,
-    ),
-    "javascript": re.compile(_NODE_INPUT),
-    "typescript": re.compile(_NODE_INPUT),
-    "ruby": re.compile(rf"\bgets\b|STDIN|\$stdin|ARGF|{_FROM_FILE}"),
-    "perl": re.compile(rf"<STDIN>|<>|{_FROM_FILE}"),
-}
-_COMMENT = re.compile(r"^[ \t]*(?:#|//|\*).*$", re.MULTILINE)
 
 
 def with_notes(
@@ -320,7 +305,7 @@ def _empty_input(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> li
     if not is_silent and not _NO_INPUT.search(last_words(result)):
         return []
     text = texts_of(call.tool.home).get(os.path.relpath(runs.file, call.tool.home), "")
-    if not _READS_INPUT[runs.language].search(_COMMENT.sub("", text)):
+    if not reads_input(text, runs.language):
         return []
     words = ["skillpouch", "call", call.tool.id, "--stdin"]
     words += [word for root in roots for word in ("--root", root)]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from skillpouch.signatures.argv import ArgvPlan
+from skillpouch.signatures.shebang import Language
 
 JsonSchema = dict[str, Any]
 
@@ -108,3 +109,37 @@ def first_paragraph(text: str) -> str:
     text = " ".join(" ".join(lines).split())
     described = _USAGE.split(text, maxsplit=1)[0] or text
     return described[:LONGEST_DESCRIPTION].rstrip()
+
+
+_FROM_FILE = r"/dev/stdin|fd/0\b"
+_NODE_INPUT = rf"process\.stdin|readFileSync\(\s*0\b|Deno\.stdin|Bun\.stdin|{_FROM_FILE}"
+_READS_INPUT = {
+    "python": re.compile(rf"\bsys\.stdin\b|\binput\(|\bgetpass\(|\bfileinput\b|{_FROM_FILE}"),
+    # A question, and no loop over a file or a pipe.
+    "shell": re.compile(
+        r"(?:^|[;&{(]|\b(?:then|do|else))[ \t]*(?:IFS=\S*[ ])?read\b[^\n<|]*$"
+        rf"|{_FROM_FILE}|\$\(cat\)",
+        re.MULTILINE,
+    ),
+    "javascript": re.compile(_NODE_INPUT),
+    "typescript": re.compile(_NODE_INPUT),
+    "ruby": re.compile(rf"\bgets\b|STDIN|\$stdin|ARGF|{_FROM_FILE}"),
+    "perl": re.compile(rf"<STDIN>|<>|{_FROM_FILE}"),
+}
+_LOOP = re.compile(r"(?:^|;)[ \t]*while[ \t]+(?:IFS=\S*[ ])?read\b", re.MULTILINE)
+_LOOP_OVER_FILE = re.compile(r"\bdone[ \t]*<")
+_REMARK = re.compile(r"^[ \t]*(?:#|//|\*).*$", re.MULTILINE)
+_STRUCTURED = re.compile(r"json|yaml|\bjq\b|\btoml|TOOL_ARG|literal_eval", re.IGNORECASE)
+
+
+def reads_input(text: str, language: Language) -> bool:
+    """Tell whether a script asks for standard input itself; what it imports does not count."""
+    code = _REMARK.sub("", text)
+    if language == "shell" and _LOOP.search(code) and not _LOOP_OVER_FILE.search(code):
+        return True
+    return _READS_INPUT[language].search(code) is not None
+
+
+def reads_plain_text(text: str, language: Language) -> bool:
+    """Tell whether a script reads standard input, and nothing in it could take that for JSON."""
+    return reads_input(text, language) and _STRUCTURED.search(text) is None
