@@ -186,7 +186,9 @@ def _note_on_paths(call: ToolCall, output: str) -> str:
     workspace = str(call.terms.workspace)
     # An argument counts if something is said to be missing, or nothing is said at all: a script may
     # fail for other reasons, and never look for the file.
-    named = _texts(call.arguments) if _MISSING.search(output) or not output.strip() else ()
+    # A command for the skill finds its files itself: there the output alone tells.
+    may_be_paths = _MISSING.search(output) or not output.strip()
+    named = _texts(call.arguments) if may_be_paths and isinstance(tool.runs, Script) else ()
     words = [*named, *_missing_paths(output)]
     # What the call itself made is still in its layer.
     words = [word for word in words if not _is_in(call.layers, _relative(word, workspace))]

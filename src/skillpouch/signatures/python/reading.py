@@ -2,6 +2,7 @@
 
 import ast
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -153,11 +154,52 @@ def _interface(outline: Outline, surroundings: ProgramFacts, filename: str) -> S
             interface=Interface(convention="stdin"),
             uncertain=f"its command line is read by {library}",
         )
-    return (
-        _words(outline, filename)
-        if surroundings.reads_argv
-        else Signature(reader="comments", interface=Interface(convention="stdin"))
+    if surroundings.reads_argv:
+        return _words(outline, filename)
+    found = None if _INPUT.search(outline.text) else _entry_elsewhere(outline, filename)
+    return found or Signature(reader="comments", interface=Interface(convention="stdin"))
+
+
+_INPUT = re.compile(r"\bstdin\b|\binput\(")
+_LEAVING = frozenset({"sys.exit", "exit", "quit", "SystemExit", "asyncio.run"})
+
+
+def _entry_elsewhere(outline: Outline, filename: str) -> Signature | None:
+    """Return the interface of a script that leaves all of its work to code of another file.
+
+    That is the last call when it runs, without arguments: `main()` of a module of the skill, which
+    is read in its place; or of a package, which may read any words.
+    """
+    origins = _last_called(outline)
+    for origin in origins:
+        module = origin.rpartition(".")[0]
+        text = outline.module_text(module) if outline.module_text and module else ""
+        if text:
+            found = read_python(text, filename=filename)
+            takes_words = found.interface.convention == "argv" or found.commands
+            return found if takes_words else None
+        if origin.partition(".")[0] not in sys.stdlib_module_names and not origin.startswith("."):
+            words = argument_list("", own_usage(outline.text, filename))
+            return Signature(reader="comments", interface=words)
+    return None
+
+
+def _last_called(outline: Outline) -> list[str]:
+    """Return where the function comes from that is called at last, and what decorates it."""
+    body = outline.main_blocks[-1].body if outline.main_blocks else outline.tree.body
+    node: ast.AST | None = body[-1] if body else None
+    node = (
+        getattr(node, "exc", None) if isinstance(node, ast.Raise) else getattr(node, "value", None)
     )
+    while isinstance(node, ast.Call) and ast.unparse(node.func) in _LEAVING and node.args:
+        node = node.args[0]
+    if not isinstance(node, ast.Call) or node.args or node.keywords:
+        return []
+    own = outline.functions.get(node.func.id) if isinstance(node.func, ast.Name) else None
+    if own is None:
+        return [origin] if (origin := outline.dotted(node.func)) else []
+    decorators = (each.func if isinstance(each, ast.Call) else each for each in own.decorator_list)
+    return [origin for each in decorators if (origin := outline.dotted(each))]
 
 
 _EXITS = frozenset({"sys.exit", "os._exit", "exit", "quit"})
