@@ -103,10 +103,13 @@ def test_a_variable_that_a_module_of_the_skill_reads_is_named(
 @pytest.mark.parametrize(
     ("file", "text"),
     [
-        ("x.sh", 'T="${TRIES:-5}"\necho "$T" "${A_KEY:-none}"\nexit 1\n'),
-        ("x.py", "import os\nos.environ.get('TRIES', '5'), os.getenv('A_KEY', '')\n1/0\n"),
-        ("x.py", "import os\nprint(os.getenv('TRIES') or 5, os.getenv('A_KEY') or 5)\n1/0\n"),
-        ("x.js", "const t = process.env.TRIES || 5, k = process.env.A_KEY ?? '';\nthrow t;\n"),
+        ("x.sh", 'T="${TRIES:-5}"\necho "$T" "${A_KEY:-none}" login\nexit 1\n'),
+        ("x.py", "import os\nos.environ.get('TRIES', '5'), os.getenv('A_KEY', '')\nexit('401')\n"),
+        (
+            "x.py",
+            "import os\nt, k = os.getenv('TRIES') or 5, os.getenv('A_KEY') or 5\nexit('401')\n",
+        ),
+        ("x.js", "const t = process.env.TRIES || 5, k = process.env.A_KEY ?? '';\nthrow '401';\n"),
     ],
 )
 def test_a_setting_with_a_default_is_not_proposed_as_a_secret(
@@ -958,3 +961,44 @@ def test_a_script_that_failed_for_another_reason_is_not_told_of_its_input(
     home = write_skill(files={"scripts/x.sh": script})
 
     assert "standard input" not in content_of(home, workspace)
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        (
+            {
+                "scripts/x.sh": '# Go.\n. "$(dirname "$0")/lib.sh"\nprepare\nneeds opencode\n',
+                "scripts/lib.sh": 'prepare() { export LAMP_ROOM="$(mktemp -d)"; }\n'
+                'needs() { [ -d "$LAMP_ROOM" ] && echo "missing dependency: $1"; exit 1; }\n',
+            },
+            "missing dependency: opencode",
+        ),
+        (
+            {
+                "scripts/x.py": "import os, sys\nroom = os.environ.get('LAMP_ROOM')\n"
+                "sys.exit('the lamp is not installed')\n"
+            },
+            "the lamp is not installed",
+        ),
+    ],
+)
+def test_a_script_that_gives_another_reason_is_not_told_of_variables(
+    files: dict[str, str], said: str, write_skill: WriteSkill, workspace: Path
+) -> None:
+    content = content_of(write_skill(files=files), workspace)
+
+    assert said in content
+    assert "LAMP_ROOM" not in content
+
+
+def test_a_file_of_the_skill_that_a_command_found_is_no_reason(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.sh": "# Go.\nquokkactl go\n"})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False, builtins=True)
+
+    result = manager.call("run_for_skill", {"skill": "demo", "command": "scripts/x.sh"})
+
+    assert "quokkactl: command not found" in result.content
+    assert "lies in the folder of the skill" not in result.content

@@ -188,7 +188,7 @@ def _note_on_paths(call: ToolCall, output: str) -> str:
     # fail for other reasons, and never look for the file.
     # A command for the skill finds its files itself: there the output alone tells.
     may_be_paths = _MISSING.search(output) or not output.strip()
-    named = _texts(call.arguments) if may_be_paths and isinstance(tool.runs, Script) else ()
+    named = _texts(call.arguments) if may_be_paths and not isinstance(tool.runs, BuiltIn) else ()
     words = [*named, *_missing_paths(output)]
     # What the call itself made is still in its layer.
     words = [word for word in words if not _is_in(call.layers, _relative(word, workspace))]

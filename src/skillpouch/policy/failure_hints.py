@@ -92,6 +92,13 @@ _VARIABLE = re.compile(
     r"(?=[^\n]{0,60}(?:environment|not set|not configured|missing|required|\.env\b))"
 )
 _MOST_VARIABLES = 5
+# Words for access, and for what gives it.
+_ABOUT_ACCESS = re.compile(
+    r"\b(?:api|keys?|tokens?|secrets?|credentials?|passwords?|auth\w*|log(?:ged)? ?in|env"
+    r"|environ\w*|configur\w*|variables?|unset|unbound|undefined|forbidden|unauthori[sz]ed"
+    r"|KeyError|40[13])\b",
+    re.IGNORECASE,
+)
 # How programs report the end of an empty input.
 _NO_INPUT = re.compile(
     r"EOF when reading|EOFError|Expecting value: line 1 column 1 \(char 0\)|end of JSON input"
@@ -151,11 +158,21 @@ def _of_scripts(
     home = note_on_home(result, call, permit, roots, scripts)
     if result.outcome != "failed":
         return _variables(missed, call, permit, roots) + home
-    read = [name for each in scripts for name in _variables_of(each, call)]
+    may_miss = _may_miss_variables(result)
+    read = [name for each in scripts if may_miss for name in _variables_of(each, call)]
     notes = _variables((*read, *missed), call, permit, roots) + home
     notes += note_on_typescript(result, call, permit, roots)
     notes += notes_on_packages(result, call, permit, roots, scripts)
     return notes + (notes_on_fetching(result, call, roots) if is_command(call) else [])
+
+
+def _may_miss_variables(result: ToolResult) -> bool:
+    """Tell whether a variable may be why a script failed, of which it does not tell the name.
+
+    One that gives another reason in its own words has that reason.
+    """
+    said = last_words(result)
+    return not said.strip() or _ABOUT_ACCESS.search(said) is not None
 
 
 def _scripts_of(call: ToolCall) -> list[Tool]:

@@ -267,11 +267,17 @@ def _module_variables(tool: Tool, files: "_Files") -> dict[str, str]:
 
 
 def _sourced_variables(script: str, files: "_Files") -> dict[str, str]:
-    """Return variable → shell file of the skill that reads it, of those that a script sources."""
+    """Return variable → shell file of the skill that reads it, of those that a script sources.
+
+    What one of them sets itself is not asked for.
+    """
     found: dict[str, str] = {}
-    for path, signature in _sourced(script, files).items():
+    sourced = _sourced(script, files)
+    texts = [files.read(path) for path in (script, *sourced)]
+    for path, signature in sourced.items():
         for name in signature.variables:
-            found.setdefault(name, path)
+            if not any(re.search(rf"(?:^|[\s;]){name}=(?!\S*\$\{{?{name}\b)", t) for t in texts):
+                found.setdefault(name, path)
     return found
 
 
