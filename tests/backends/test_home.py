@@ -159,9 +159,43 @@ def test_a_script_that_does_not_say_what_it_missed_or_lost_in_its_home_is_told_t
 def test_a_failure_that_names_a_file_of_its_own_home_is_told_whose_it_is(
     tmp_path: Path, write_skill: WriteSkill
 ) -> None:
-    script = "import sys\nsys.exit('the browser does not exist at /tmp/.cache/browsers/chrome')\n"
+    script = "import sys\nsys.exit('the browser does not exist at /tmp/.browsers/chrome')\n"
     skills = write_skill(files={"scripts/x.py": script}).parent
 
     content = SkillManager(skills, workspace=tmp_path, cache=False).call("demo.x").content
 
     assert "note: its HOME is a folder of its own, in which nothing of yours is" in content
+
+
+BROWSER = """
+import os, subprocess
+from pathlib import Path
+browser = Path.home().joinpath(*".cache browsers one-1.0 browse".split())  # as a package does
+if not browser.exists():
+    raise SystemExit(f"Executable doesn't exist at {browser}; run: lamp install")
+print(subprocess.run([browser], capture_output=True, text=True, check=True).stdout)
+"""
+
+
+def test_a_program_in_a_granted_cache_of_the_home_runs(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": BROWSER})
+    cache = Path.home() / ".cache" / "browsers"
+    (cache / "one-1.0").mkdir(parents=True)
+    (cache / "one-1.0" / "browse").write_text("#!/bin/sh\necho browsing\n")
+    (cache / "one-1.0" / "browse").chmod(0o755)
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+
+    missed = manager.call("demo.x")
+    Grants().grant(manager.get_skill("demo"), [Need(kind="read", value=str(cache))])
+    given = manager.call("demo.x")
+
+    command = f"skillpouch trust demo --read {cache} --root {home.parent}"
+    assert missed.content.endswith(
+        "in which there is no ~/.cache/browsers; the user can fill that at home, and grant it:"
+        f" `{command}`"
+    )
+    assert given.content == "browsing\n"

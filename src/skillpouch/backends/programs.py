@@ -145,8 +145,10 @@ def _confinement(
         skill=skill,
         own=of.own,
         interpreters=programs,
-        runnable=later,  # git hooks still run, confined, when a call runs git
-        readable=(*readable, *access.readable, *inside),
+        # Git hooks still run, confined, when a call runs git; and so do programs that it may read,
+        # such as a browser, which it could copy and run anyway.
+        runnable=(*later, *access.readable),
+        readable=(*readable, *inside),
         writable=(
             *own_mounts(access.writable, terms, (*inside, *later)),
             *around((*inside, *later), workspace),

@@ -204,16 +204,31 @@ def note_on_home(
     if not lacked:
         names_own = f"{own}/." in said
         if names_own and finds_nothing and result.is_error and not paths:
-            return [_OWN_HOME]
+            return [_note_on_cache(said, own, str(user), call, roots) or _OWN_HOME]
         return [_LOST_HOME] if names_own and is_left else []
-    # What it names or left there is not missing, so it has just been made.
-    kind: NeedKind = "write" if is_left or f"{own}/{lacked[0]}" in said else "read"
+    # What it names or left there, and does not miss, has just been made.
+    is_made = is_left or (not finds_nothing and f"{own}/{lacked[0]}" in said)
+    kind: NeedKind = "write" if is_made else "read"
     needs = [Need(kind=kind, value=f"{user}/{path}") for path in lacked[:_MOST_PATHS]]
     needs += as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)
     named = ", ".join(f"~/{path}" for path in lacked[:_MOST_PATHS])
     reason = f"its code uses {named}, and its HOME is a folder of its own, which is gone now"
     return [f"note: {reason}; the user can grant those that exist in yours: `{command}`"]
+
+
+def _note_on_cache(said: str, own: str, user: str, call: ToolCall, roots: Sequence[str]) -> str:
+    """Name the grant of a cache of the user's in which a call missed something, "" for none.
+
+    Only caches are proposed by what a call printed: they hold no keys.
+    """
+    found = re.search(rf"{re.escape(own)}/(\.cache/[\w-][\w.-]*)/", said)
+    if found is None:
+        return ""
+    needs = [Need(kind="read", value=f"{user}/{found[1]}"), *as_command(call)]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    told = f"note: its HOME is a folder of its own, in which there is no ~/{found[1]}"
+    return f"{told}; the user can fill that at home, and grant it: `{command}`"
 
 
 def _is_there(path: Path) -> bool:
