@@ -316,7 +316,7 @@ def _send_job(sock: socket.socket, job: tuple[Any, ...], fds: tuple[int, ...]) -
 
 
 # Entries that are moved out of a layer: of more, the folder itself is lent, which takes one rename.
-_MOST_MOVED = 16
+_MOST_MOVED = 8
 
 
 class Layer:
