@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skillpouch import SkillManager, Tool
+from skillpouch import SkillManager
 from skillpouch.signatures import read_signature
 from tests.conftest import WriteSkill
 
@@ -65,7 +65,7 @@ def test_a_main_of_another_module_of_the_skill_is_read_there(
 ) -> None:
     home = write_skill(files={"scripts/x.py": script, f"scripts/{file}": CLI})
     tools = SkillManager(home.parent, workspace=tmp_path, cache=False).tools
-    [tool] = [each for each in tools if isinstance(each, Tool) and each.id == "demo.x"]
+    [tool] = [each for each in tools if each.id == "demo.x"]
 
     assert set(tool.input_schema["properties"]) == {"name"}
     assert tool.invoke({"name": "Ada"}) == "Ada"
