@@ -11,7 +11,9 @@ from skillpouch.jobs.job import Job, NoSuchJobError
 from skillpouch.jobs.soft_limit import SoftLimit, Wanted, call_or_job, call_or_start, job_tools
 from skillpouch.journal.journal import Journal
 from skillpouch.journal.reading import JournalReader, Query
+from skillpouch.needs import Need
 from skillpouch.policy.rules import Rule
+from skillpouch.trust.grants import Grants
 from tests.jobs.hosts import jobs_folder
 
 pytestmark = pytest.mark.slow
@@ -45,6 +47,20 @@ async def test_a_call_whose_time_limit_is_within_the_soft_limit_is_made_directly
 
     assert (result.content, result.job_id) == ("hello", "")
     assert not jobs_folder().exists()
+
+
+async def test_a_call_that_was_granted_more_time_than_the_soft_limit_may_be_left(
+    manager: SkillManager, work: Path
+) -> None:
+    limit = SoftLimit(seconds=45, owner="ada")
+    skill = manager.get_skill("demo")
+    Grants().grant(skill, [Need(kind="time", value="2h")], by="user")
+    (work / "go-a").touch()
+
+    found = await call_or_start(manager.executor, gated("a"), limit)
+
+    assert isinstance(found, Job)
+    assert (await found.aresult(60)).content == "begun"
 
 
 async def test_a_call_that_ends_before_the_soft_limit_gives_its_result(

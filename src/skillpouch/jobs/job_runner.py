@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -132,7 +132,11 @@ class JobRunner:
         self._controls = controls
         self._in_force = in_force
         self._make_call = make_call
-        self.store = user_jobs()
+
+    @cached_property
+    def store(self) -> JobStore:
+        """The jobs of this user; most calls need none."""
+        return user_jobs()
 
     @property
     def has_approver(self) -> bool:
@@ -145,10 +149,11 @@ class JobRunner:
         return self._controls.session or ""
 
     def time_limit(self, tool: Tool, arguments: Any, timeout: float | None = None) -> float:
-        """Return how long a call may take, in seconds; what was granted may add to it."""
+        """Return how long a call may take at most, in seconds, with what its skill was granted."""
         said = arguments if isinstance(arguments, Mapping) else {}
-        rules = self._in_force.authorizer.policy.limits
-        return limits_of(tool, self._controls.limits, timeout, rules, said).timeout_seconds
+        authorizer = self._in_force.authorizer
+        found = limits_of(tool, self._controls.limits, timeout, authorizer.policy.limits, said)
+        return authorizer.most_seconds(tool, found.timeout_seconds)
 
     async def start(  # noqa: PLR0913 - as `start` of a manager takes them
         self,

@@ -167,9 +167,10 @@ async def call_or_start(
     executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit
 ) -> ToolResult | Job:
     """Make a call that ends within the soft limit; start any other as a job, and return that."""
-    if may_outlast(executor, wanted, limit.seconds):
+    runner = executor.job_runner()
+    if _may_outlast(executor.source, runner, wanted, limit.seconds):
         return await start_job(executor, wanted, limit.owner)
-    if not limit.keep_questions or executor.job_runner().has_approver:
+    if not limit.keep_questions or runner.has_approver:
         return await _made(executor, wanted)
     nobody = _Nobody()
     try:
@@ -181,13 +182,12 @@ async def call_or_start(
         return await start_job(executor, wanted, limit.owner)
 
 
-def may_outlast(executor: CallsAndJobs, wanted: Wanted, seconds: float) -> bool:
-    """Tell whether the time limit of a call is longer than a soft limit; 0 is none."""
+def _may_outlast(source: ToolOverlay, runner: JobRunner, wanted: Wanted, seconds: float) -> bool:
     if seconds <= 0:
         return False
     try:
-        tool = executor.source.get(wanted.tool)
-        most = executor.job_runner().time_limit(tool, wanted.arguments, wanted.timeout)
+        tool = source.get(wanted.tool)
+        most = runner.time_limit(tool, wanted.arguments, wanted.timeout)
     except SkillpouchError:
         return False  # a wrong caller: the call itself says what is wrong
     return most > seconds and not ends_soon(tool, wanted.arguments)

@@ -25,6 +25,7 @@ from skillpouch.errors import (
     SkillpouchError,
     ToolRestrictionError,
 )
+from skillpouch.limits import UsualSeconds, read_time
 from skillpouch.needs import Need, needs_no_grant
 from skillpouch.policy.approval import Answer, Approver, Question, ask, describe_command
 from skillpouch.policy.change_rules import ChangeFacts
@@ -324,6 +325,16 @@ class Authorizer:
         if seen is None or last is None or last.digest != seen.digest:
             return None
         return access_for(self._needs.granted(tool, seen.digest, last), {}, {}).seconds
+
+    def most_seconds(self, tool: Tool, seconds: float) -> float:
+        """Return the time limit of a call if the last grant of its skill counts: none is longer.
+
+        Whether it counts is found out when the call is made; here no file of the skill is read.
+        """
+        if not isinstance(seconds, UsualSeconds) or not tool.home:
+            return seconds
+        last = self._grants.last(tool.skill, tool.place)
+        return seconds.with_grant(read_time(last.time)) if last and last.time else seconds
 
     def _was_said(self, case: _Case, decision: Decision) -> bool:
         if case.grant is not None and case.tool.id in case.grant.tools and not case.request.needs:
