@@ -169,6 +169,62 @@ def test_a_script_for_node_is_found(run: Run) -> None:
     assert run("node scripts/go.mjs a; ./scripts/go.mjs b").stdout == "went a\nwent b\n"
 
 
+PACKAGES = "import sys; print(sys.prefix)"
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        ".venv/bin/python",
+        "venv/bin/python3",
+        "./.venv/bin/python",
+        "skills/pages/.venv/bin/python",
+        ".agents/skills/pages/env/bin/python3.11",
+        "~/.agents/skills/pages/.venv/bin/python",
+        '"$SKILL_DIR/.venv/bin/python"',
+        "<path-to-skill>/.venv/bin/python",
+        "{baseDir}/.venv/Scripts/python.exe",
+        "PY=skills/pages/.venv/bin/python; $PY",
+        "cd skills/pages; .venv/bin/python",
+        "source .venv/bin/activate && python",
+        ". skills/pages/venv/bin/activate; python3",
+    ],
+)
+def test_the_python_of_an_environment_that_was_never_made_is_that_of_the_skill(
+    run: Run, environment: str
+) -> None:
+    assert run(f"{environment} scripts/show.py in.txt assets/page.txt").stdout == "mine page "
+    usual = run(f"python -c '{PACKAGES}'").stdout
+    assert run(f"{environment} -c '{PACKAGES}'").stdout == usual
+
+
+@pytest.mark.parametrize(
+    "environment", ["/opt/nowhere/.venv/bin/python", "../.venv/bin/python", ".venv/bin/lamp"]
+)
+def test_the_python_of_an_environment_elsewhere_is_not_that_of_the_skill(
+    run: Run, environment: str
+) -> None:
+    result = run(f"{environment} scripts/show.py in.txt")
+
+    assert (result.exit_code, "No such file or directory" in result.stderr) == (127, True)
+
+
+def test_an_environment_of_the_workspace_is_used_as_it_is(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    manager = manager_of(write_skill("pages", files=FILES), tmp_path / "work")
+    program = tmp_path / "work" / ".venv" / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho mine\n")
+    program.chmod(0o755)
+    program.with_name("activate").write_text("NAME=activated\n")
+
+    line = ".venv/bin/python x.py; source .venv/bin/activate; echo $NAME"
+    result = manager.call("run_for_skill", {"skill": "pages", "command": line})
+
+    assert result.stdout == "mine\nactivated\n"
+
+
 def test_modules_of_the_skill_are_importable_and_hide_nothing(run: Run) -> None:
     assert run("python -c 'from scripts.helper import WORD; print(WORD)'").stdout == "helped\n"
 

@@ -288,6 +288,22 @@ skillpouch_name() {
     skillpouch_run \"\$SKILL_BASE_DIR/$2\" \"\$@\"; fi; }" 2>/dev/null
 }
 
+# A program of an environment that instructions have people make, `.venv/bin/python`: if it is not
+# there, it is that of the skill, with the packages that were granted.
+skillpouch_environment() {
+  eval "function $1 { if [ -e '$1' ]; then command '$1' \"\$@\"; else command $2 \"\$@\"; fi; }"
+}
+
+# `source .venv/bin/activate`: where there is no environment, there is nothing to do.
+skillpouch_activate() {
+  case $1:${2-} in source:*/activate | .:*/activate) [ -e "$2" ] || return 0 ;; esac
+  builtin "$@"
+}
+skillpouch_activation() {
+  function source { skillpouch_activate source "$@"; }
+  function . { skillpouch_activate . "$@"; }
+}
+
 # A program that only reads the files that it is given: a path that only the skill has is that of
 # the skill. Of `text` the first word is a pattern or a program, of `copy` the last is written.
 skillpouch_reader() {

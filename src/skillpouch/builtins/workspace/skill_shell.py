@@ -69,6 +69,10 @@ _TEMPLATE = re.compile(
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)")
 _SAFE = re.compile(r"[\w./+@,:%-]+\Z", re.ASCII)
 _PATH = re.compile(r"(?:[\w.+@-]+/)*[\w.+@-]+", re.ASCII)
+_IN_ENVIRONMENT = re.compile(
+    r"((?:[\w.+@-]+/)+)((?:bin|Scripts)/(?:(python|pip)[\d.]*(?:\.exe)?|activate))(?![\w./-])",
+    re.ASCII,
+)
 _PROGRAM = re.compile(r"[a-z0-9]+")
 _TEXT = Path(__file__).with_name("skill_shell.bash")
 # The functions, then the names of this command, then the command, which errors of bash quote alone.
@@ -233,6 +237,7 @@ def _names(call: ToolCall, line: str) -> Iterator[str]:
         yield f'skillpouch_place "{place}"'
     for program in sorted(_READERS.keys() & set(_PROGRAM.findall(line))):
         yield f"skillpouch_reader {program} {_READERS[program]}"
+    yield from _environments(line, home, places)
     for target in dict.fromkeys(files_named(line, home)):
         written = {each[0] for each in _PATH.finditer(line) if each[0].endswith(target)}
         names = {target, f"./{target}", *written, *(f"{place}/{target}" for place in places)}
@@ -240,6 +245,27 @@ def _names(call: ToolCall, line: str) -> Iterator[str]:
             names.add(f"{home}/{target}")
         for name in sorted(names):
             yield f'skillpouch_name "{name}" "{target}"'
+
+
+def _environments(line: str, home: str, places: Sequence[str]) -> Iterator[str]:
+    """Yield what the shell is told of environments that a command names, below the skill or here.
+
+    Instructions have people make them, to install packages there; those that are granted to the
+    skill are installed elsewhere.
+    """
+    for found in _IN_ENVIRONMENT.finditer(line):
+        folders, inside, program = found.groups()
+        if ".." in folders.split("/"):
+            continue
+        if not program:
+            yield "skillpouch_activation"
+            continue
+        target = f"{folders.rstrip('/').rpartition('/')[2]}/{inside}"
+        names = {found[0], target, *(f"{place}/{target}" for place in places)}
+        if _SAFE.match(home):
+            names.add(f"{home}/{target}")
+        for name in sorted(names):
+            yield f'skillpouch_environment "{name}" {program}'
 
 
 def _places(line: str, folder: str) -> Iterator[str]:
