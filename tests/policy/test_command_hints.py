@@ -167,3 +167,58 @@ def test_a_program_that_does_not_speak_to_a_proxy_is_told_so_and_no_grant_is_pro
     ):
         assert f"note: it wanted {place}, but not through the proxy by which" in result.content
         assert "--host" not in result.content.partition("note:")[2]
+
+
+BESIDE = """import sys
+from pathlib import Path
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "python"
+{check}
+sys.path.insert(0, str(SHARED))
+import lamps
+print(lamps.ALL)
+"""
+CHECK = """if not SHARED.is_dir():
+    raise SystemExit(f"shared modules not found at {SHARED}")"""
+
+
+@pytest.mark.parametrize("check", ["", CHECK], ids=["imports it", "looks for it"])
+def test_a_command_that_lacks_a_folder_beside_its_skill_is_told_the_grant(
+    check: str, write_skill: WriteSkill, commands: Callable[[Path], Command]
+) -> None:
+    home = write_skill(files={"scripts/x.py": BESIDE.format(check=check)})
+    shared = home.parent / "shared" / "python"
+    shared.mkdir(parents=True)
+    (shared / "lamps.py").write_text("ALL = 3\n")
+
+    as_tool = SkillManager(home.parent, cache=False).call("demo.x").content
+    missed = commands(home)("python scripts/x.py").content
+    granted(home, Need(kind="read", value=str(shared)), Need(kind="commands"))
+    had = commands(home)("python scripts/x.py")
+
+    reason = f"note: it imports modules of {shared}, which lies outside its skill; the user can"
+    grant = f"skillpouch trust demo --read {shared}"
+    assert as_tool.endswith(f"{reason} let it read that: `{grant} --root {home.parent}`")
+    assert missed.endswith(f"{reason} let it read that: `{grant} --commands --root {home.parent}`")
+    assert had.stdout == "3\n"
+
+
+SETUP = """import venv
+from pathlib import Path
+venv.EnvBuilder().create(Path(__file__).resolve().parents[1] / ".lampenv")
+"""
+
+
+@pytest.mark.parametrize("declared", ["", "lamp-nobody-has==1"], ids=["none", "a package"])
+def test_a_command_that_makes_an_environment_in_its_skill_is_told_that_it_needs_none(
+    declared: str, write_skill: WriteSkill, commands: Callable[[Path], Command]
+) -> None:
+    files = {"scripts/setup.py": SETUP, "requirements.txt": f"{declared}\n"}
+    body = "Run scripts/setup.py once, then `.lampenv/bin/python scripts/x.py`.\n"
+    home = write_skill(body=body, files=files)
+
+    content = commands(home)("python scripts/setup.py").content
+
+    told = "note: .lampenv cannot be made in the folder of the skill, and is not needed: a command"
+    grant = f"`skillpouch trust demo --package {declared} --root {home.parent}`"
+    assert told in content
+    assert content.endswith(grant if declared else "has the packages that were granted")

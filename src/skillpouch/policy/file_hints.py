@@ -14,8 +14,9 @@ from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
 from skillpouch.tools import BuiltIn, Script, Tool
 from skillpouch.trust.errors import GrantRefusedError, trust_command
-from skillpouch.trust.grant import covers_path
+from skillpouch.trust.grant import covers_package, covers_path
 from skillpouch.trust.grantable import grantable
+from skillpouch.trust.granted_packages import declared_anywhere
 from skillpouch.trust.requested import paths_in_home
 from skillpouch.trust.requested_packages import texts_of
 from skillpouch.workspace.read_only import run_later_named
@@ -104,8 +105,10 @@ def notes_on_own_folder(
 ) -> list[str]:
     """Name the grant of a call that wrote, or wanted to write, in the folder of its skill."""
     home = call.tool.place
-    if not home or call.is_unconfined or is_command(call):
+    if not home or call.is_unconfined:
         return []
+    if is_command(call):
+        return _note_on_environment(result, call, permit, roots)
     dropped = [path for path in call.dropped if _is_named(path, home)][:_MOST_PATHS]
     notes = []
     if dropped:
@@ -129,6 +132,38 @@ def notes_on_own_folder(
         command = _keeping([_folder_of_script(call)], call, roots)
         notes.append(f"{told} let it write beside the files there: `{command}`")
     return notes
+
+
+def _note_on_environment(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Say that a command needs no environment in the folder of the skill, if it wanted to make one.
+
+    The files of the skill tell that it is one: they name the programs in it.
+    """
+    homes, ended = (call.tool.place, call.tool.home), _READ_ONLY.findall(last_words(result))
+    made = [_entry_made(before or after, homes) for before, after in ended]
+    texts = list(texts_of(call.tool.home).values()) if any(made) else []
+    named = [each for each in made if each and any(_has_programs(each, text) for text in texts)]
+    if not named:
+        return []
+    told = f"note: {named[0]} cannot be made in the folder of the skill, and is not needed: a"
+    told += f" command that runs {named[0]}/bin/python has the packages that were granted"
+    given = permit.access.packages
+    lacked = [
+        Need(kind="packages", value=name)
+        for name in sorted(declared_anywhere(call.tool.home))
+        if not any(covers_package(each, name) for each in given)
+    ]
+    if not lacked:
+        return [told]
+    command = trust_command(call.tool.skill, lacked, roots=roots)
+    return [f"{told}; the user can grant those that its files declare: `{command}`"]
+
+
+def _has_programs(folder: str, text: str) -> bool:
+    name = re.escape(folder.rpartition("/")[2])
+    return re.search(rf"(?<![\w.-]){name}/(?:bin|Scripts)/", text) is not None
 
 
 def _folder_of_script(call: ToolCall) -> str:

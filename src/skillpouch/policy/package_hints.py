@@ -10,7 +10,7 @@ from pathlib import Path
 from skillpouch.calls import ToolCall
 from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
-from skillpouch.policy.file_hints import last_words
+from skillpouch.policy.file_hints import as_command, last_words
 from skillpouch.results import ToolResult
 from skillpouch.signatures.shebang import EXTENSIONS, lacks_typescript
 from skillpouch.skills import Skill
@@ -62,9 +62,17 @@ def notes_on_packages(
     said = last_words(result)
     missing, advice = _NO_MODULE.findall(said), _ADVICE.findall(said)
     programs = list(programs_missed(said))
+    skill = skill_of(call.tool)
+    folders = _folders_beside(skill, tools, permit) if skill else []
+    if not missing:  # a script may look for the folder before it imports anything
+        folders = [need for need in folders if need.value in said]
+    if folders:
+        command = trust_command(call.tool.skill, [*folders, *as_command(call)], roots=roots)
+        where = ", ".join(need.value for need in folders)
+        note = f"note: it imports modules of {where}, which lies outside its skill"
+        return [f"{note}; the user can let it read that: `{command}`"]
     if not missing and not advice and not programs:
         return []
-    skill = skill_of(call.tool)
     named = _named(missing, advice) | {_plain(name) for name in programs}
     given = permit.access.packages
     found = propose_packages(skill, tools) if skill else ()
@@ -77,11 +85,6 @@ def notes_on_packages(
     ]
     told = _told_by_files(call, named, lacking)
     told = [name for name in told if not _is_given(name, given)]
-    if skill and missing and (folders := _folders_beside(skill, call, permit)):
-        command = trust_command(call.tool.skill, folders, roots=roots)
-        where = ", ".join(need.value for need in folders)
-        note = f"note: it imports modules of {where}, which lies outside its skill"
-        return [f"{note}; the user can let it read that: `{command}`"]
     if lacking or told:
         # A package that the files name takes the place of one that is only guessed from an import.
         lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
@@ -145,9 +148,9 @@ def _module_run(missing: Iterable[tuple[str, str]], call: ToolCall) -> str:
     return ""
 
 
-def _folders_beside(skill: Skill, call: ToolCall, permit: Permit) -> list[Need]:
+def _folders_beside(skill: Skill, tools: Sequence[Tool], permit: Permit) -> list[Need]:
     given = set(map(str, permit.access.readable))
-    return [need for need in folder_asks(skill, [call.tool]) if need.value not in given]
+    return [need for need in folder_asks(skill, tools) if need.value not in given]
 
 
 def _told_by_files(
