@@ -186,6 +186,7 @@ class Script:
     convention: Convention
     plan: ArgvPlan | None = None
     takes_nothing: bool = False  # it reads no input: a model is shown no `data`, but may give it
+    reads_lines: bool = False  # of standard input: `data` that is text arrives as it is
     shebang: tuple[str, ...] = ()
     dependencies: Dependencies | None = None
 

@@ -174,6 +174,21 @@ SECRETIVE = (
 )
 
 
+def test_text_reaches_a_script_that_reads_text_as_it_is(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    script = "import sys\nfor line in sys.stdin:\n    print('-', line.strip())\n"
+    root = write_skill(files={"scripts/list.py": script}).parent
+    (tmp_path / "work").mkdir()
+    manager = SkillManager(root, workspace=tmp_path / "work", cache=False)
+    (tool,) = manager.tools
+
+    assert "as it is" in tool.input_schema["properties"]["data"]["description"]
+    assert manager.call(tool.id, {"data": "one\ntwo\n"}).stdout == "- one\n- two\n"
+    assert manager.call(tool.id, {"data": {"a": 1}}).stdout == '- {"a": 1}\n'
+    assert manager.call(tool.id).stdout == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "output"),
     [

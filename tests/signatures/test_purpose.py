@@ -127,6 +127,29 @@ def test_a_script_without_any_such_word_reads_nothing(language: Language, text: 
     assert reads_nothing(text, language)
 
 
+@pytest.mark.parametrize(
+    ("language", "text", "is_text"),
+    [
+        ("python", "import sys\nfor line in sys.stdin.readlines():\n    print(line)", True),
+        ("python", "import json, sys\nprint(json.load(sys.stdin))", False),
+        ("python", "from lib import load_json\nimport sys\nprint(load_json(sys.stdin))", False),
+        ("python", "import sys\nfor n, line in enumerate(sys.stdin):\n    print(n, line)", True),
+        ("python", "import sys\nprint(len(sys.stdin.read().splitlines()))", True),
+        ("python", "import sys\nprint(sys.stdin.read())", False),
+        ("javascript", "const lines = rl.createInterface({ input: process.stdin })", True),
+        ("javascript", "for await (const line of process.stdin) console.log(line)", True),
+        ("javascript", "console.log(JSON.parse(require('fs').readFileSync(0)))", False),
+        ("ruby", "STDIN.each_line { |line| puts line }", True),
+        ("perl", "while (my $line = <STDIN>) { print $line; }", True),
+        ("python", "print('hello')", False),
+    ],
+)
+def test_a_script_that_reads_lines_and_no_json_reads_text(
+    language: Language, text: str, is_text: bool
+) -> None:
+    assert read_signature(text, language).reads_lines is is_text
+
+
 def takes_from_input(command: str, folder: Path) -> bool:
     """Run a command; one that reads its input moves the place in the file that we share."""
     (folder / "notes.txt").write_text("a word\n")

@@ -24,13 +24,9 @@ from skillpouch.execution.sandbox_client import STARTUP
 from skillpouch.execution.streams import ProgressPipe
 from skillpouch.json_values import json_text
 from skillpouch.results import Progress
-from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
 from skillpouch.signatures.argv import NO_DEFAULTS, Defaults, words
-from skillpouch.signatures.shebang import source_text
-from skillpouch.signatures.signature import reads_plain_text
 from skillpouch.tools import Script, argument_variable
-from skillpouch.untrusted_files import SCRIPT_BYTES, CannotReadError, read_inside
 
 # The kernel takes 128 KiB for one variable (MAX_ARG_STRLEN, execve(2)); larger values go into a
 # file.
@@ -119,7 +115,7 @@ def delivery_of_declared(call: ToolCall, words: tuple[str, ...] | None = None) -
 def _untyped(call: ToolCall, script: Script) -> Delivery:
     """Pass `data` as JSON on standard input, and text or a list of texts also as words.
 
-    A script that reads text and knows no JSON gets text as it is, and nothing if there is none.
+    A script that reads lines and knows no JSON gets text as it is, and nothing if there is none.
     """
     data = call.arguments.get("data")
     if isinstance(data, str) and _is_json_object(data):
@@ -131,31 +127,10 @@ def _untyped(call: ToolCall, script: Script) -> Delivery:
     elif isinstance(data, list) and all(isinstance(item, str) for item in data):
         given = tuple(data)
     _refuse_nul(call, given)
-    if (data is None or given) and not script.takes_nothing and _is_for_text(call, script):
+    if script.reads_lines and (data is None or given):
         lines = "".join(line if line.endswith("\n") else f"{line}\n" for line in given)
         return Delivery(stdin=_stdin(call, lines), arguments=text)
     return Delivery(words=given, stdin=_stdin(call, text), arguments=text)
-
-
-# A file of a script, as it is now → whether it reads plain text.
-_MOST_FILES = 4_096
-_for_text: BoundedCache[tuple[str, int, int], bool] = BoundedCache(_MOST_FILES)
-
-
-def _is_for_text(call: ToolCall, script: Script) -> bool:
-    if not call.tool.home:
-        return False
-    try:
-        status = os.stat(script.file)
-        key = (script.file, status.st_ino, status.st_mtime_ns)
-        known = _for_text.get(key)
-        if known is None:
-            data = read_inside(script.file, call.tool.home, SCRIPT_BYTES).data
-            text = source_text(data, script.language)
-            known = _for_text[key] = reads_plain_text(text, script.language)
-    except (OSError, CannotReadError):
-        return False
-    return known
 
 
 def variables(delivery: Delivery, arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -65,6 +65,12 @@ UNTYPED: JsonSchema = {
         "data": {"description": "Any JSON, passed to the script on standard input"},
     },
 }
+_READS_LINES: JsonSchema = {
+    "type": "object",
+    "properties": {
+        "data": {"description": "Text, passed to the script on standard input as it is"},
+    },
+}
 _NO_PARAMETERS: JsonSchema = {"type": "object", "properties": {}}
 _READS_NOTHING: JsonSchema = {**_NO_PARAMETERS, "additionalProperties": False}
 
@@ -144,8 +150,9 @@ class ToolMaker:
         if not signature.commands or signature.runs_alone:
             declared = Declared(name=name, source="scripts")
             interface = signature.interface
-            if signature.takes_nothing:
-                interface = replace(interface, input_schema=_READS_NOTHING)
+            if signature.takes_nothing or signature.reads_lines:
+                schema = _READS_NOTHING if signature.takes_nothing else _READS_LINES
+                interface = replace(interface, input_schema=schema)
             alone = [self._script_tool(declared, script, interface, signature.reader)]
         return alone + [
             self._script_tool(
@@ -242,6 +249,7 @@ class ToolMaker:
             convention=interface.convention,
             plan=interface.plan,
             takes_nothing=interface.input_schema is _READS_NOTHING,
+            reads_lines=interface.input_schema is _READS_LINES,
             shebang=script.shebang,
             dependencies=script.signature.dependencies,
         )

@@ -32,7 +32,7 @@ def _with_purpose(signature: Signature, text: str, language: Language) -> Signat
     """Add what only scripts without arguments need: whether they read input, or run at all."""
     if signature.has_entry and not signature.is_untyped:
         return signature
-    from skillpouch.signatures.purpose import reads_nothing, what_it_defines
+    from skillpouch.signatures.purpose import reads_lines, reads_nothing, what_it_defines
 
     if not signature.has_entry:
         words, line = what_it_defines(text, language)
@@ -40,6 +40,8 @@ def _with_purpose(signature: Signature, text: str, language: Language) -> Signat
     asks = signature.reads_input or signature.uncertain or signature.commands
     if signature.is_untyped and not asks and reads_nothing(text, language, signature.imports):
         return replace(signature, takes_nothing=True)
+    if signature.is_untyped and not asks and reads_lines(text, language):
+        return replace(signature, reads_lines=True)
     return signature
 
 

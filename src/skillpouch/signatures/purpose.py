@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from skillpouch.signatures.shebang import Language
 from skillpouch.signatures.shell.scan import ShellCommand, ShellFacts, scan_shell
+from skillpouch.signatures.signature import reads_input
 
 _MOST_NAMES = 3
 _DEFINITIONS: dict[Language, re.Pattern[str]] = {
@@ -59,6 +60,29 @@ def reads_nothing(text: str, language: Language, imports: Iterable[str]) -> bool
     if language == "python":
         return _python_reads_nothing(text, imports)
     return not _DOUBTFUL[language].search(text)
+
+
+def reads_lines(text: str, language: Language) -> bool:
+    """Tell whether a script reads the lines of its standard input, and certainly no JSON."""
+    reads = _READS_LINES[language].search(text) and reads_input(text, language)
+    return bool(reads) and _STRUCTURED.search(text) is None
+
+
+_STRUCTURED = re.compile(r"json|yaml|\bjq\b|\btoml|TOOL_ARG|literal_eval", re.IGNORECASE)
+_NODE_LINES = re.compile(
+    r"""\binput\s*:\s*process\.stdin\b|\bof\s+process\.stdin\b|\bsplit\(\s*["'`/](?:\\r\??)?\\n"""
+)
+_READS_LINES: dict[Language, re.Pattern[str]] = {
+    "python": re.compile(
+        r"\bin\s+(?:enumerate\s*\(\s*)?sys\.stdin\b(?!\s*\.\s*read\b)"
+        r"|\bsys\.stdin\s*\.\s*readlines?\b|\.split(?:lines)?\s*\("
+    ),
+    "shell": re.compile(r"(?:^|;)[ \t]*while[ \t]+(?:IFS=\S*[ ])?read\b", re.MULTILINE),
+    "javascript": _NODE_LINES,
+    "typescript": _NODE_LINES,
+    "ruby": re.compile(r"(?:\$stdin|\bSTDIN|\bARGF)\.(?:each|readlines?\b|map)|\blines\b"),
+    "perl": re.compile(r"\bwhile\s*\([^()]*<(?:STDIN)?>|@\w+\s*=\s*<(?:STDIN)?>"),
+}
 
 
 def _python_reads_nothing(text: str, imports: Iterable[str]) -> bool:

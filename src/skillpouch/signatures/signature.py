@@ -50,6 +50,7 @@ class Signature:
     defines: str = ""  # what it has instead of an entry: "parse, Reader and 3 more"
     defines_line: int | None = None
     takes_nothing: bool = False  # it certainly reads neither its words nor standard input
+    reads_lines: bool = False  # of its standard input, and no JSON
     is_submodule: bool = (
         False  # a part of what imports it: imports relatively, or only sets variables
     )
@@ -129,7 +130,6 @@ _READS_INPUT = {
 _LOOP = re.compile(r"(?:^|;)[ \t]*while[ \t]+(?:IFS=\S*[ ])?read\b", re.MULTILINE)
 _LOOP_OVER_FILE = re.compile(r"\bdone[ \t]*<")
 _REMARK = re.compile(r"^[ \t]*(?:#|//|\*).*$", re.MULTILINE)
-_STRUCTURED = re.compile(r"json|yaml|\bjq\b|\btoml|TOOL_ARG|literal_eval", re.IGNORECASE)
 
 
 def reads_input(text: str, language: Language) -> bool:
@@ -138,8 +138,3 @@ def reads_input(text: str, language: Language) -> bool:
     if language == "shell" and _LOOP.search(code) and not _LOOP_OVER_FILE.search(code):
         return True
     return _READS_INPUT[language].search(code) is not None
-
-
-def reads_plain_text(text: str, language: Language) -> bool:
-    """Tell whether a script reads standard input, and nothing in it could take that for JSON."""
-    return reads_input(text, language) and _STRUCTURED.search(text) is None
