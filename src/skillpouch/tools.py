@@ -443,9 +443,8 @@ class Tool:
 
     def _values(self) -> dict[str, Any]:
         """Return the fields that can leave this process."""
-        return {
-            each.name: getattr(self, each.name) for each in fields(Tool) if each.name not in _HERE
-        }
+        names = (each.name for each in fields(Tool) if each.name not in _HERE)
+        return {name: getattr(self, name) for name in names}
 
     @property
     def kind(self) -> str:

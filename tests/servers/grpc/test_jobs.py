@@ -162,6 +162,18 @@ async def test_a_job_outlives_the_server_that_started_it(
     assert ran(work) == ["one"]
 
 
+async def test_a_request_that_is_repeated_starts_one_job(manager: SkillManager, work: Path) -> None:
+    async with serving(manager) as stub:
+        jobs = [await start(stub, "mark", "one", request_id="r1") for _ in range(3)]
+        other = await start(stub, "mark", "one", request_id="r2")
+        for job in (*jobs, other):
+            await events(stub, job)
+
+    assert len({job.job_id for job in jobs}) == 1
+    assert other.job_id != jobs[0].job_id
+    assert ran(work) == ["one", "one"]
+
+
 async def test_waiting_goes_on_where_it_stopped(manager: SkillManager, work: Path) -> None:
     async with serving(manager) as stub:
         job = await start(stub, "gated", "one")

@@ -7,6 +7,7 @@ import asyncio
 import math
 from typing import TYPE_CHECKING, Any, cast
 
+from skillpouch.calls import owner_here
 from skillpouch.errors import SkillpouchError
 from skillpouch.jobs.job import FINAL, STATES, Job, JobState, NoSuchJobError
 from skillpouch.manager import SkillManager
@@ -20,7 +21,7 @@ from skillpouch.servers.grpc.messages import (
     timeout_of,
     writes_of,
 )
-from skillpouch.servers.grpc.settings import Context, owner_here
+from skillpouch.servers.grpc.settings import Context
 from skillpouch.servers.grpc.statuses import AnswersRefusedError, MessageError, error_message
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.sessions.manager import SessionManager
@@ -50,6 +51,7 @@ class JobService:
             "writes": writes_of(request.writes),
             "retries": request.retries,
             "owner": owner_here.get(),
+            "key": request.request_id,
         }
         arguments = arguments_of(request.args_json)
         if request.session_id:

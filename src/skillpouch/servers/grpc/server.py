@@ -15,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from skillpouch.calls import owner_here
 from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
 from skillpouch.servers.addresses import Address, require_safe
@@ -27,7 +28,6 @@ from skillpouch.servers.grpc.settings import (
     GrpcLimits,
     GrpcSettings,
     authorization_of,
-    owner_here,
     owner_of,
 )
 from skillpouch.servers.grpc.statuses import MessageError, TokenNeededError, abort
@@ -269,7 +269,7 @@ class GrpcServer:
     async def _admit(self, settings: GrpcSettings, request: Any, context: Context) -> None:
         """Note who makes a request; raise UnknownSessionError if it names another's session."""
         owner = owner_of(context, settings)
-        owner_here.set(owner)
+        owner_here.set(owner)  # each request is answered in a context of its own
         session: str = getattr(request, "session_id", "")
         if session and not isinstance(request, CreateSessionRequest):
             await self.sessions.check_owner(session, owner)

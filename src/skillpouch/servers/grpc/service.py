@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from skillpouch.calls import owner_here
 from skillpouch.errors import SkillpouchError
 from skillpouch.manager import SkillManager
 from skillpouch.problems import Problem
@@ -25,7 +26,7 @@ from skillpouch.servers.grpc.messages import (
     tool_message,
     writes_of,
 )
-from skillpouch.servers.grpc.settings import Context, GrpcLimits, owner_here
+from skillpouch.servers.grpc.settings import Context, GrpcLimits
 from skillpouch.servers.grpc.statuses import CallCancelledError, CallIdInUseError, MessageError
 from skillpouch.servers.grpc.v1 import skillpouch_pb2 as pb
 from skillpouch.servers.grpc.v1.skillpouch_pb2 import OutputChunk

@@ -1,6 +1,5 @@
 """What a gRPC server is told: where to listen, whom to let in, its bounds. Who its clients are."""
 
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
@@ -56,9 +55,6 @@ class GrpcSettings:
 # Of a certificate: they stay the same when it is renewed.
 _NAMES = ("x509_common_name", "x509_subject_alternative_name")
 ANYBODY = "grpc"  # the owner of what is made without tokens and certificates
-
-# Who makes the request that is answered: each one is answered in a context of its own.
-owner_here: ContextVar[str] = ContextVar("owner_here", default=ANYBODY)
 
 
 def owner_of(context: Context, settings: GrpcSettings) -> str:

@@ -528,7 +528,7 @@ class UndoCallsResponse(_message.Message):
     def __init__(self, result: _Optional[_Union[ToolResult, _Mapping]] = ...) -> None: ...
 
 class StartToolRequest(_message.Message):
-    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "retries", "writes")
+    __slots__ = ("session_id", "tool", "args_json", "stdin", "timeout_seconds", "retries", "writes", "request_id")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     TOOL_FIELD_NUMBER: _ClassVar[int]
     ARGS_JSON_FIELD_NUMBER: _ClassVar[int]
@@ -536,6 +536,7 @@ class StartToolRequest(_message.Message):
     TIMEOUT_SECONDS_FIELD_NUMBER: _ClassVar[int]
     RETRIES_FIELD_NUMBER: _ClassVar[int]
     WRITES_FIELD_NUMBER: _ClassVar[int]
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     tool: str
     args_json: str
@@ -543,7 +544,8 @@ class StartToolRequest(_message.Message):
     timeout_seconds: float
     retries: int
     writes: str
-    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., retries: _Optional[int] = ..., writes: _Optional[str] = ...) -> None: ...
+    request_id: str
+    def __init__(self, session_id: _Optional[str] = ..., tool: _Optional[str] = ..., args_json: _Optional[str] = ..., stdin: _Optional[bytes] = ..., timeout_seconds: _Optional[float] = ..., retries: _Optional[int] = ..., writes: _Optional[str] = ..., request_id: _Optional[str] = ...) -> None: ...
 
 class StartToolResponse(_message.Message):
     __slots__ = ("job",)
