@@ -341,3 +341,30 @@ def test_a_link_that_a_tool_moved_shows_nothing_of_where_it_leads(
     assert (work / "bin/python3").readlink() == outside / "key", ran.stderr
     assert str(tmp_path / "venv") in ran.stdout.splitlines()
     assert str(outside) not in ran.stdout
+
+
+PROGRAMS = """import shutil, subprocess, sys
+def prefix(program):
+    said = subprocess.run([program, "-c", "import sys; print(sys.prefix)"], capture_output=True)
+    return said.stdout.decode().strip()
+print(shutil.which("pytest"), {prefix("python"), prefix("python3"), prefix(sys.executable)})
+"""
+
+
+def test_no_program_beside_the_python_of_skillpouch_is_found_but_python_itself(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    backend = {"type": "script", "interpreter": "python3", "script": PROGRAMS}
+    tool = {"name": "inline", "description": "d", "backend": backend}
+    front = f"name: demo\ndescription: d\ntools: {json.dumps([tool])}\n"
+    files = {"scripts/warm.py": PROGRAMS, "scripts/cold.py": COLD + PROGRAMS}
+    root = write_skill(front=front, files=files).parent
+    (tmp_path / "workspace").mkdir()
+    manager = SkillManager(root, workspace=tmp_path / "workspace", cache=False, builtins=True)
+    command = {"skill": "demo", "command": "python scripts/warm.py"}
+
+    said = [manager.call(tool).stdout for tool in ("demo.warm", "demo.cold", "inline")]
+    said.append(manager.call("run_for_skill", command).stdout)
+
+    assert Path(sys.executable).with_name("pytest").exists()
+    assert said == [f"None {{{sys.prefix!r}}}\n"] * 4

@@ -6,6 +6,7 @@ And how it reports its progress: by a named pipe in that folder.
 import atexit
 import json
 import os
+import shlex
 import tempfile
 import time
 from collections import Counter
@@ -22,6 +23,7 @@ from skillpouch.calls import OnStep, ToolCall
 from skillpouch.errors import InvalidArgumentsError
 from skillpouch.execution.sandbox_client import STARTUP
 from skillpouch.execution.streams import ProgressPipe
+from skillpouch.execution.zygote_client import this_python
 from skillpouch.json_values import json_text
 from skillpouch.results import Progress
 from skillpouch.runtime.removal import lock_folder, remove_left_behind, remove_tree
@@ -292,6 +294,32 @@ def _remove(base: Path, owner: int) -> None:
     if os.getpid() == owner:
         with suppress(OSError):
             remove_tree(base)
+
+
+_python_folders: dict[int, Path] = {}
+
+
+def python_folder() -> Path:
+    """Return a folder with the Python of Skillpouch, and with no other program beside it.
+
+    Scripts start `python` and `pip` by their names. What else is installed there was never granted
+    to them, and commands for a skill do not see it, either.
+    """
+    owner = os.getpid()
+    found = _python_folders.get(owner)
+    return found or _python_folders.setdefault(owner, _with_python(_base(owner)))
+
+
+def _with_python(base: Path) -> Path:
+    folder, python = Path(tempfile.mkdtemp(prefix="python-", dir=base)), Path(this_python())
+    for name in dict.fromkeys(("python", "python3", python.name, "pip", "pip3")):
+        program = python if name.startswith("python") else python.with_name(name)
+        if program.exists():
+            # Not a link: Python finds its environment by the path at which it is started (PEP 405).
+            path = folder / name
+            path.write_text(f'#!/bin/sh\nexec {shlex.quote(str(program))} "$@"\n')
+            path.chmod(0o500)
+    return folder
 
 
 _folders: dict[tuple[str, Path, int], Path] = {}

@@ -3,7 +3,12 @@
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
-from skillpouch.backends.delivery import delivery_of_declared, importable, inline_file
+from skillpouch.backends.delivery import (
+    delivery_of_declared,
+    importable,
+    inline_file,
+    python_folder,
+)
 from skillpouch.backends.programs import Program, run_program
 from skillpouch.calls import ToolCall
 from skillpouch.declarations.backends import INTERPRETERS
@@ -46,10 +51,13 @@ def _program(call: ToolCall, inline: InlineScript, packages: Environment | None)
     interpreter = _interpreter(inline.interpreter)
     if packages is not None and packages.python:
         interpreter = packages.python
+    visible = (packages.visible if packages else ()) or homes_of(interpreter)
+    if interpreter == this_python():
+        visible = (*visible, python_folder())
     file = inline_file(call.tool.place, inline.interpreter, inline.text)
     return Program(
         argv=(interpreter, *inline.interpreter_args, str(file)),
-        visible=(packages.visible if packages else ()) or homes_of(interpreter),
+        visible=visible,
         readable=(file.parent,),
         variables=_variables(call, inline, interpreter),
         script=_as_script(inline, file),
@@ -88,7 +96,9 @@ def _interpreter(name: str) -> str:
 def _variables(call: ToolCall, inline: InlineScript, interpreter: str) -> dict[str, str]:
     if not inline.interpreter.startswith("python"):
         return importable(call.tool.home)
-    path = f"{Path(interpreter).parent}:{base_environment()['PATH']}"
+    is_own = interpreter == this_python()
+    folder = python_folder() if is_own else Path(interpreter).parent
+    path = f"{folder}:{base_environment()['PATH']}"
     # As for script files: modules in the skill's scripts/ folder can be imported.
     return {"PATH": path, **importable(call.tool.home, scripts=True)}
 

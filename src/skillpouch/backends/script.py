@@ -15,6 +15,7 @@ from skillpouch.backends.delivery import (
     given_variables,
     importable,
     progress_pipe,
+    python_folder,
     python_variables,
     reported_by,
     skill_variables,
@@ -33,7 +34,6 @@ from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command
 from skillpouch.execution.confinement import OwnFolder
 from skillpouch.execution.engine import run_command
-from skillpouch.execution.zygote_client import this_python
 from skillpouch.provision.interpreters import homes_of, interpreter_for
 from skillpouch.provision.packages.lookup import environment_in_use, environments_in_use
 from skillpouch.provision.packages.ready import Environment
@@ -46,7 +46,6 @@ from skillpouch.workspace.workspace import look_at
 _ANSWER = "3"  # the descriptor after the standard streams
 # Made once, because they are the same for every call.
 _CALL_PYTHON, _CALL_NODE = (str(RUNNERS / name) for name in ("call_python.py", "call_node.mjs"))
-_PYTHON_FOLDER = str(Path(this_python()).parent)
 
 
 class ScriptBackend:
@@ -82,6 +81,8 @@ async def _run(
         programs = tuple(path for each in packages for path in each.visible)
         if not programs or script.language == "shell":
             programs += homes_of(program[0])
+        if script.language == "python" and not packages:
+            programs += (python_folder(),)
         confinement = confinement_of(call, programs, folder, own=own)
         call.watch.lap("prepare")
         ended = await run_command(command, confinement, call.on_output)
@@ -185,7 +186,7 @@ def _runner(script: Script) -> tuple[str, ...]:
 def _shared(script: Script, packages: Sequence[Environment]) -> dict[str, str]:
     """Return the variables that are the same for every call of a script."""
     found = base_environment()
-    programs = [_PYTHON_FOLDER] if script.language == "python" and not packages else []
+    programs = [str(python_folder())] if script.language == "python" and not packages else []
     for each in packages:
         found |= each.variables
         programs += [str(each.programs)] if each.programs else []
