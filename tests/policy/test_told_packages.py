@@ -205,3 +205,36 @@ def test_a_runner_without_a_network_fails_at_once_and_the_note_names_it(
         f" can grant the host of its registry: `skillpouch trust demo --host HOST --root"
         f" {home.parent}`"
     )
+
+
+STARTS = """import subprocess, sys
+try:
+    subprocess.run([PROGRAM, "--version"], check=True)
+except FileNotFoundError:
+    sys.exit(f"Command not found: {PROGRAM}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "body", "is_proposed"),
+    [
+        ('"pytest"', "Do it.\n", True),
+        ('"py" "test"', "Then run `pytest tests/`.\n", True),
+        ('"py" "test"', "Do it.\n", False),
+        ('"quokka-of-nowhere"', "Then run `quokka-of-nowhere tests/`.\n", False),
+    ],
+    ids=["code names it", "SKILL.md names it", "only the output", "nobody knows who brings it"],
+)
+def test_a_program_of_a_package_that_is_installed_beside_skillpouch_is_proposed_as_that(
+    program: str, body: str, is_proposed: bool, write_skill: WriteSkill, workspace: Path
+) -> None:
+    code = f"PROGRAM = {program}\n{STARTS}"
+    home = write_skill(body=body, files={"scripts/x.py": code})
+
+    content = content_of(home, workspace)
+
+    command = f"skillpouch trust demo --package pytest --root {home.parent}"
+    reason = "note: it starts programs of packages (pytest); the user can grant it"
+    assert "Command not found: " in content
+    assert content.endswith(f"{reason}: `{command}`") == is_proposed
+    assert ("--package" in content) == is_proposed

@@ -19,7 +19,12 @@ from skillpouch.trust.call_needs import is_importable, skill_of
 from skillpouch.trust.errors import trust_command
 from skillpouch.trust.grant import covers_package, split_package
 from skillpouch.trust.inferred_packages import Proposal
-from skillpouch.trust.package_names import called_packages, installed_in, known_package
+from skillpouch.trust.package_names import (
+    called_packages,
+    installed_in,
+    known_package,
+    packages_with_program,
+)
 from skillpouch.trust.requested_packages import (
     fetched_by_code,
     folder_asks,
@@ -31,9 +36,11 @@ from skillpouch.trust.requested_packages import (
 _NO_MODULE = re.compile(
     r"No module named ['\"]?([\w.]+)|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
 )
-# How bash, dash, Python, Node, Ruby and Perl report that a program was not found.
+# How bash, dash, Python, Node, Ruby and Perl report that a program was not found, and zsh, as many
+# scripts do in words of their own.
 _NO_PROGRAM = re.compile(
     r"(?:^|: )([\w.+-]+): (?:command )?not found$"
+    r"|\b[Cc]ommand not found: ([\w.+-]+)"
     r"|in _execute_child\n(?:.{0,200}\n){1,3}?FileNotFoundError: .{0,80}: '([^'\n]+)'$"
     r"|spawn(?:Sync)? (\S+) ENOENT"
     r"|in `(?:exec|spawn|`|system)': No such file or directory - ([\w.+-]+)",
@@ -64,13 +71,9 @@ def notes_on_packages(
     programs = list(programs_missed(said))
     skill = skill_of(call.tool)
     folders = _folders_beside(skill, tools, permit) if skill else []
-    if not missing:  # a script may look for the folder before it imports anything
-        folders = [need for need in folders if need.value in said]
-    if folders:
-        command = trust_command(call.tool.skill, [*folders, *as_command(call)], roots=roots)
-        where = ", ".join(need.value for need in folders)
-        note = f"note: it imports modules of {where}, which lies outside its skill"
-        return [f"{note}; the user can let it read that: `{command}`"]
+    # A script may look for the folder before it imports anything.
+    if folders := [need for need in folders if missing or need.value in said]:
+        return [_note_on_folders(call, folders, roots)]
     if not missing and not advice and not programs:
         return []
     named = _named(missing, advice) | {_plain(name) for name in programs}
@@ -85,11 +88,12 @@ def notes_on_packages(
     ]
     told = _told_by_files(call, named, lacking)
     told = [name for name in told if not _is_given(name, given)]
-    if lacking or told:
+    brought = [name for name in _bringing(programs, call) if not _is_given(name, (*given, *told))]
+    if lacking or told or brought:
         # A package that the files name takes the place of one that is only guessed from an import.
         lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
         lacking += [] if given else _had_so_far(found, lacking)
-        return [_proposal(call, lacking, told, roots)]
+        return [_proposal(call, lacking, told, brought, roots)]
     if module := _module_run(missing, call):
         return [_note_on_module(call, module, roots)]
     is_known = any(_is_given(name, given) or _is_given(f"npm:{name}", given) for name in named)
@@ -101,23 +105,41 @@ def _is_given(name: str, given: Iterable[str]) -> bool:
 
 
 def _had_so_far(found: Iterable[Proposal], lacking: Sequence[Proposal]) -> list[Proposal]:
-    """Return optional packages that a script finds as long as it has none of its own.
+    """Return other packages that a script finds as long as it has none of its own.
 
     It finds them in the environment of Skillpouch, and would lose them by the first grant.
     """
-    optional = (each for each in found if each.optional and each not in lacking)
-    return [each for each in optional if is_importable(each)]
+    others = (each for each in found if each not in lacking)
+    return [each for each in others if is_importable(each)]
+
+
+def _bringing(programs: Iterable[str], call: ToolCall) -> Iterator[str]:
+    """Yield the packages of programs that were missed and that files of the skill name.
+
+    Only those that are installed beside Skillpouch: a package with the name of a program may be
+    anybody's.
+    """
+    for program in dict.fromkeys(programs):
+        if packages := packages_with_program(program):
+            named = re.compile(rf"(?<![\w.-]){re.escape(program)}(?![\w-])")
+            texts = texts_of(call.tool.home).values() if call.tool.home else ()
+            yield from packages if any(map(named.search, texts)) else ()
 
 
 def _proposal(
-    call: ToolCall, lacking: Sequence[Proposal], told: Sequence[str], roots: Sequence[str]
+    call: ToolCall,
+    lacking: Sequence[Proposal],
+    told: Sequence[str],
+    brought: Sequence[str],
+    roots: Sequence[str],
 ) -> str:
     needs = [*package_needs(replace(each, optional=False) for each in lacking)]
-    needs += [Need(kind="packages", value=name) for name in told]
+    needs += [Need(kind="packages", value=name) for name in (*told, *brought)]
     command = trust_command(call.tool.skill, needs, roots=roots)
     names = ", ".join(_described(each) for each in lacking)
     reasons = [f"it imports packages that no file declares ({names})"] if lacking else []
     reasons += [f"its files tell to install {', '.join(told)}"] if told else []
+    reasons += [f"it starts programs of packages ({', '.join(brought)})"] if brought else []
     return f"note: {', and '.join(reasons)}; the user can grant it: `{command}`"
 
 
@@ -151,6 +173,13 @@ def _module_run(missing: Iterable[tuple[str, str]], call: ToolCall) -> str:
 def _folders_beside(skill: Skill, tools: Sequence[Tool], permit: Permit) -> list[Need]:
     given = set(map(str, permit.access.readable))
     return [need for need in folder_asks(skill, tools) if need.value not in given]
+
+
+def _note_on_folders(call: ToolCall, folders: Sequence[Need], roots: Sequence[str]) -> str:
+    command = trust_command(call.tool.skill, [*folders, *as_command(call)], roots=roots)
+    where = ", ".join(need.value for need in folders)
+    note = f"note: it imports modules of {where}, which lies outside its skill"
+    return f"{note}; the user can let it read that: `{command}`"
 
 
 def _told_by_files(

@@ -2,6 +2,8 @@
 
 import re
 import sys
+from functools import cache
+from pathlib import Path
 
 # The imports that public skills use, and other well-known ones. Of dotted names, the longest that
 # matches counts.
@@ -241,6 +243,19 @@ def called_packages(text: str) -> list[str]:
     """Return what a text calls a package: "the `lamp` package is not installed"."""
     found = [match.groups() for match in _CALLED.finditer(text)]
     return [f"{'npm:' if a or b else ''}{one or two}" for one, a, b, two in found]
+
+
+@cache
+def packages_with_program(program: str) -> tuple[str, ...]:
+    """Return the packages in the environment of Skillpouch that bring a program, by their lists."""
+    if not Path(sys.executable).with_name(program).exists():
+        return ()
+    # Imported here: it takes longer than all else that a call imports.
+    from importlib.metadata import distributions
+
+    line = re.compile(rf"/bin/{re.escape(program)},|/scripts/{re.escape(program)},")
+    found = (each for each in distributions() if line.search(each.read_text("RECORD") or ""))
+    return tuple(sorted(each.metadata["Name"] for each in found))
 
 
 def _packages_of(words: list[str]) -> list[str]:
