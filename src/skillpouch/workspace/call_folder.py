@@ -21,7 +21,7 @@ KeptState = Literal["running", "staged", "applied", "undone", "discarded", "refu
 # Of the first, the last whole line counts. The second has the plan in its first line, and what the
 # last pass over it left in its last one. So most writes append a line, which is cheap.
 FACTS, PLAN, PROGRESS = "call.json", "plan.json", "progress"
-LOCK, ACTIVE = "lock", ".active"
+ACTIVE = ".active"  # the folder with another name of the facts of each call that is worked on
 
 
 class UnknownCallError(SkillpouchError):
@@ -166,11 +166,15 @@ def append_line(folder: int, name: str, data: bytes) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=folder)
     try:
-        view = memoryview(b"\n" + data)
-        while view:
-            view = view[os.write(descriptor, view) :]
+        _append(descriptor, data)
     finally:
         os.close(descriptor)
+
+
+def _append(descriptor: int, data: bytes) -> None:
+    view = memoryview(b"\n" + data)
+    while view:
+        view = view[os.write(descriptor, view) :]
 
 
 def last_line(data: bytes) -> Any:
@@ -232,7 +236,7 @@ def read_facts(folder: Path) -> KeptFacts | None:
 
 def lock_call(folder: Path, *, wait: bool = True) -> int | None:
     """Lock a kept call for this process; None if it is gone, or locked by another."""
-    return _lock_file(f"{folder}/{LOCK}", os.O_CREAT, wait=wait)
+    return _lock_file(f"{folder}/{FACTS}", 0, wait=wait)
 
 
 def lock_marked(marker: Path) -> int | None:
@@ -240,19 +244,20 @@ def lock_marked(marker: Path) -> int | None:
     return _lock_file(str(marker), 0, wait=False)
 
 
-def begin_call(folder: Path) -> int:
+def begin_call(folder: Path, facts: KeptFacts) -> int:
     """Make the folder of a call, locked for this process and marked as active.
 
-    Its lock and its marker are one file: ext4 looks long for a place for a new file where others
-    were removed a moment ago, and the marker is removed with every call.
+    Its facts, its lock and its marker are one file: ext4 looks long for a place for a new file
+    where others were removed a moment ago, and the marker is removed with every call.
     """
     marker = f"{folder.parent}/{ACTIVE}/{folder.name}"
     lock = _lock_file(marker, os.O_CREAT, wait=True)
     if lock is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), marker)
     try:
+        _append(lock, facts_as_json(facts))
         os.mkdir(folder, 0o700)
-        os.link(marker, f"{folder}/{LOCK}")
+        os.link(marker, f"{folder}/{FACTS}")
     except BaseException:
         os.close(lock)
         raise
@@ -263,7 +268,7 @@ def _lock_file(path: str, flags: int, *, wait: bool) -> int | None:
     """Lock a file that may be removed by whoever has the lock."""
     while True:
         try:
-            lock = os.open(path, os.O_RDWR | os.O_CLOEXEC | flags, 0o600)
+            lock = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o600)
         except (FileNotFoundError, NotADirectoryError):
             return None
         try:
@@ -382,15 +387,14 @@ class CallFolder:
             yield call, workspace
 
     def hold(self, lock: int, workspace: int | None) -> None:
-        """Begin the call: write its facts; lock and open folders are kept until it is settled.
+        """Keep the lock and the open folders of a call that begins, until it is settled.
 
         The descriptors are this call's from now on; there is no workspace for an undo.
         """
         self._held = lock
-        own = os.open(self._folder, PATH_ONLY | os.O_DIRECTORY)
-        self._resources.callback(os.close, own)
-        append_line(own, FACTS, facts_as_json(self._facts))
         if workspace is not None:
+            own = os.open(self._folder, PATH_ONLY | os.O_DIRECTORY)
+            self._resources.callback(os.close, own)
             self._trees = FolderTree(own), FolderTree(workspace)
             for tree in self._trees:
                 self._resources.callback(tree.close)
@@ -407,9 +411,9 @@ class CallFolder:
         self._release()
 
     def _mark(self) -> None:
-        """Tell `recover` of other processes to look at this call; its lock exists."""
+        """Tell `recover` of other processes to look at this call."""
         with suppress(FileExistsError):
-            os.link(f"{self._folder}/{LOCK}", self._marker)
+            os.link(f"{self._folder}/{FACTS}", self._marker)
 
     def _unmark(self) -> None:
         with suppress(FileNotFoundError):

@@ -161,7 +161,7 @@ class ChangeStore:
         folder = self.directory / facts.id
         if folder.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
-        lock = begin_call(folder)
+        lock = begin_call(folder, facts)
         if not facts.reverses:
             os.mkdir(f"{folder}/upper", 0o700)
         kept = self._kept(folder, facts)

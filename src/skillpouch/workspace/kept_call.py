@@ -278,7 +278,8 @@ class KeptCall(CallFolder):
                 outcome = other._drive(chosen, forward=not forward)  # noqa: SLF001
             self._settle("applied" if forward else "undone")
             return outcome
-        self._mark()
+        if not self._is_adopted:  # else it is marked since it began
+            self._mark()
         try:
             with (
                 self._opened() as (call, workspace),
