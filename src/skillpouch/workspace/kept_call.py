@@ -247,9 +247,9 @@ class KeptCall(CallFolder):
         """Remove the changes for good. What was applied stays in the workspace."""
         with self._locked():
             self._mark()
-            self.return_layers()
             self._store.note_use(-self._facts.bytes)
             self._write(replace(self._facts, state="discarded", bytes=0))
+            self.return_layers()
             self._empty()
             self._unmark()
         self._release()
