@@ -404,8 +404,7 @@ def return_layer(layer: str, home: str, *, as_it_was: bool) -> bool:
     try:
         before = metadata_of(os.stat(layer), layer, marks=True) if as_it_was else None
         os.mkdir(rest, 0o700)
-        for name in os.listdir(layer):
-            os.rename(f"{layer}/{name}", f"{rest}/{name}")
+        _move_all(layer, rest)
         if before is not None:
             set_metadata(rest, metadata_of(os.stat(rest), rest), before)
         os.rename(layer, home)
@@ -414,6 +413,14 @@ def return_layer(layer: str, home: str, *, as_it_was: bool) -> bool:
         return False
     os.rename(rest, layer)
     return True
+
+
+def _move_all(source: str, target: str) -> None:
+    names = os.listdir(source)
+    if names:  # by descriptors: two long paths for each of them would cost as much again
+        with open_tree(source) as one, open_tree(target) as other:
+            for name in names:
+                os.rename(name, name, src_dir_fd=one.root, dst_dir_fd=other.root)
 
 
 def rejoin_layers(folder: Path) -> None:
