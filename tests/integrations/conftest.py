@@ -53,6 +53,12 @@ class Gate:
     def open(self, word: str) -> None:
         (self.work / f"go-{word}").touch()
 
+    def end(self, word: str, job_id: str) -> None:
+        """Open, and wait until the job has ended: `job_wait` waits no longer than a soft limit."""
+        self.until_begun()
+        self.open(word)
+        until(lambda: self.manager.job(job_id).is_final, "the end")
+
     @property
     def ran(self) -> list[str]:
         path = self.work / "ran"

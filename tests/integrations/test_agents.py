@@ -129,8 +129,7 @@ async def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_
 
     def go_on(request: dict[str, Any]) -> dict[str, Any]:
         first, second = (re.findall("j[0-9a-f]{32}", each)[0] for each in outputs(request))
-        gate.until_begun()
-        gate.open("a")
+        gate.end("a", first)
         wanted = ("job_wait", {"id": first}), ("job_output", {"id": second})
         calls = [(name, json.dumps(given)) for name, given in wanted]
         return response_reply(*calls, ("job_cancel", json.dumps({"id": second})), first=2)

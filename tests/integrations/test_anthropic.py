@@ -149,8 +149,7 @@ def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_by_the
     with client:
         left = answers(ask(), soon)
         first, second = (re.findall("j[0-9a-f]{32}", each["content"])[0] for each in left)
-        gate.until_begun()
-        gate.open("a")
+        gate.end("a", first)
         wanted = ("job_wait", {"id": first}), ("job_output", {"id": second})
         provider.replies.append(reply(*wanted, ("job_cancel", {"id": second})))
         then = ask()

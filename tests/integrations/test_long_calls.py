@@ -11,10 +11,11 @@ import pytest
 from skillpouch import Policy, SessionManager, SkillManager, tool
 from skillpouch.integrations.long_calls import LongCallOptions
 from skillpouch.integrations.openai import arun_openai_calls, openai_tools, run_openai_calls
+from skillpouch.jobs.job_runner import user_jobs
 from skillpouch.policy.approval import Question
 from skillpouch.policy.rules import Rule
 from tests.integrations.conftest import JOB_TOOLS, Gate
-from tests.jobs.hosts import jobs_folder
+from tests.jobs.hosts import jobs_folder, until
 
 pytestmark = pytest.mark.slow
 
@@ -134,6 +135,7 @@ def test_a_function_that_belongs_to_no_manager_is_left_and_waited_for(
     left = said("wait_here", {}, [wait_here], soon)
     listed = names([wait_here], soon)
     ends.set()
+    until(lambda: user_jobs().job(id_in(left)).is_final)
 
     assert listed == ["wait_here", *JOB_TOOLS]
     assert said("job_wait", {"id": id_in(left)}, [wait_here], soon) == "done here"
@@ -148,7 +150,7 @@ def test_a_tool_of_the_same_name_keeps_it(soon: LongCallOptions) -> None:
     always = LongCallOptions(list_tools=True, owner=soon.owner)
 
     assert names([job_wait], always) == ["job_wait", "job_output", "job_cancel"]
-    assert said("job_wait", {"id": "x"}, [job_wait], soon) == "mine: x"
+    assert said("job_wait", {"id": "x"}, [job_wait], always) == "mine: x"
 
 
 @pytest.mark.promise("leave-1")

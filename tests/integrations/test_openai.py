@@ -268,8 +268,7 @@ def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_by_the
     with client:
         left = answers(ask(), soon)
         first, second = (re.findall("j[0-9a-f]{32}", text)[0] for text in left)
-        gate.until_begun()
-        gate.open("a")
+        gate.end("a", first)
         wanted = [(name, json.dumps({"id": second})) for name in ("job_output", "job_cancel")]
         provider.replies.append(reply_of(("job_wait", json.dumps({"id": first})), *wanted))
         then = ask()

@@ -205,8 +205,7 @@ async def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_
         if len(done) > 2:
             return ModelResponse(parts=[TextPart("Done.")])
         first, second = (each.metadata.job_id for each in done)
-        gate.until_begun()
-        gate.open("a")
+        gate.end("a", first)
         wanted = ("job_wait", first), ("job_output", second), ("job_cancel", second)
         return ModelResponse(parts=[ToolCallPart(name, {"id": each}) for name, each in wanted])
 

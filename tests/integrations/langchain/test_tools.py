@@ -249,8 +249,7 @@ async def test_calls_that_take_long_go_on_and_are_waited_for_read_and_cancelled_
         with pytest.raises(NoSuchJobError) as raised:
             await each.ainvoke({"id": second})
         refused.append(str(raised.value).splitlines()[0])
-    gate.until_begun()
-    gate.open("a")
+    gate.end("a", first)
     ended = tools["job_wait"].invoke({"id": first})
     printed = tools["job_output"].invoke({"id": second})
     cancelled = await tools["job_cancel"].ainvoke({"id": second})

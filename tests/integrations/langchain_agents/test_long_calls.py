@@ -45,8 +45,7 @@ async def test_an_agent_waits_for_reads_and_cancels_calls_that_took_long(
     def go_on(messages: list[BaseMessage]) -> AIMessage:
         left.extend(message.artifact.job_id for message in told(messages))
         first, second = left
-        gate.until_begun()
-        gate.open("a")
+        gate.end("a", first)
         wanted = ("job_wait", first), ("job_output", second), ("job_cancel", second)
         return calls(*((name, {"id": each}) for name, each in wanted), turn=3)
 
@@ -124,8 +123,7 @@ async def test_a_node_that_is_run_again_starts_no_second_job(
 
     with pytest.raises(RuntimeError, match="it dies here"):
         await run({"messages": []})
-    gate.until_begun()
-    gate.open("a")
+    gate.end("a", passes[0].job_id)
     found = await run(None)
 
     assert (passes[0].code, passes[1].job_id) == ("still_running", passes[0].job_id)
