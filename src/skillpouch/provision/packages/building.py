@@ -92,12 +92,14 @@ _NONE_FOUND = "(from versions: none)"
 class PythonDiffersError(InstallError):
     """No version of a package is for this Python; `specifiers` are for what they are."""
 
-    def __init__(self, skill: str, recipe: Recipe, specifiers: Sequence[str], output: str) -> None:
+    def __init__(
+        self, skill: str, names: Sequence[str], specifiers: Sequence[str], output: str
+    ) -> None:
         self.specifiers = tuple(specifiers)
         wanted = " or ".join(f"Python {each}" for each in self.specifiers)
         reason = f"it needs {wanted}, Skillpouch runs on {own_python().text}"
         hint = "install such a Python, and uv; both are then used for it"
-        super().__init__(skill, recipe.names, reason, output=output, hint=hint)
+        super().__init__(skill, names, reason, output=output, hint=hint)
 
 
 def _other_pythons(text: str) -> list[str]:
@@ -119,7 +121,7 @@ def install_error(skill: str, recipe: Recipe, ended: Ended, doing: str = "") -> 
         hint = "it may need a compiler or a library of this machine, and it has no network"
         return InstallError(skill, recipe.names, reason, output=output, hint=hint)
     if others := _other_pythons(f"{ended.stdout.text}\n{ended.stderr.text}"):
-        return PythonDiffersError(skill, recipe, others, output)
+        return PythonDiffersError(skill, recipe.names, others, output)
     for pattern, meaning, step in _MEANINGS:
         if re.search(pattern, output, re.IGNORECASE | re.DOTALL):
             reason, hint = meaning, step
