@@ -145,14 +145,16 @@ def test_copies_lie_where_no_call_has_a_folder_of_its_own_to_write(root: Path) -
 def test_nothing_can_be_left_in_the_folder_that_large_arguments_come_in(root: Path) -> None:
     (root / "demo/scripts/leave.py").write_text(
         '"""Leave."""\nimport glob\n\n\ndef handler(args):\n'
-        '    [folder] = glob.glob("/tmp/skillpouch-exchange-*/*")\n'
-        '    open(folder + "/left", "w")\n'
+        "    said = []\n"
+        '    for folder in glob.glob("/tmp/skillpouch-exchange-*/*"):\n'
+        '        try:\n            open(folder + "/left", "w")\n'
+        "        except OSError as error:\n            said.append(error.strerror)\n"
+        '        else:\n            said.append("left")\n'
+        "    return said\n"
     )
     manager = SkillManager(root, workspace=root.parent / "work")
 
-    result = manager.call("demo.leave")
-
-    assert (result.outcome, "Read-only file system" in result.stderr) == ("failed", True)
+    assert set(manager.call("demo.leave").structured) == {"Read-only file system"}
 
 
 def test_a_skill_that_cannot_be_copied_runs_from_its_folder_and_says_so(root: Path) -> None:
