@@ -165,7 +165,15 @@ class KeptApprover:
             who=settings.answered_by,
             scope=scope,
         )
-        kept = await self._waiting.do(ask_it)
+        if not after_run:
+            # Before the row says so: a host that ends just then must leave the job waiting.
+            self.before_run.add(job_id)
+        kept: KeptQuestion | None = None
+        try:
+            kept = await self._waiting.do(ask_it)
+        finally:
+            if kept is None:
+                self.before_run.discard(job_id)
         if kept is not None:
             self._asked.add(kept.id)
             self._send(settings.webhook, [kept])
