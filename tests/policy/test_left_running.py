@@ -75,7 +75,7 @@ def test_more_time_is_not_the_advice_to_a_server_in_the_foreground(
 ) -> None:
     home = write_skill(files={"scripts/x.py": SERVER})
 
-    result = result_of(home, workspace, seconds=2)
+    result = result_of(home, workspace, seconds=8)
 
     assert (result.outcome, result.left_running) == ("timed_out", "server")
     assert "only the user can raise it" not in result.content
@@ -96,7 +96,7 @@ threading.Event().wait()
 def test_a_call_that_uses_a_server_of_its_own_may_need_more_time(
     write_skill: WriteSkill, workspace: Path
 ) -> None:
-    result = result_of(write_skill(files={"scripts/x.py": USES_ITS_OWN}), workspace, seconds=2)
+    result = result_of(write_skill(files={"scripts/x.py": USES_ITS_OWN}), workspace, seconds=8)
 
     assert (result.outcome, result.left_running) == ("timed_out", "")
     assert "only the user can raise it" in result.content
