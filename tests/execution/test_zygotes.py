@@ -263,7 +263,8 @@ def _run_in_child(workspace: Path) -> int:
 async def test_thousands_of_calls_leave_memory_descriptors_and_processes_flat(
     workspace: Path, calls_each: int
 ) -> None:
-    async with Engine(most_running=64) as engine:
+    most_running = 64
+    async with Engine(most_running=most_running) as engine:
         confinement = Confinement(workspace=workspace)
 
         async def calls(task: int, count: int) -> None:
@@ -281,8 +282,11 @@ async def test_thousands_of_calls_leave_memory_descriptors_and_processes_flat(
         after = _resident_kib(), len(list(Path("/proc/self/fd").iterdir())), len(all_pids())
 
     assert after[0] - before[0] < 4096
-    assert after[1] <= before[1] + 4
-    assert after[2] <= before[2] + 5
+    # Idle sandboxes stay, one process and one descriptor each, but never more than calls that ran
+    # at once: how many those were depends on how busy the machine is. The other three are this
+    # process, the zygote, and its child in the new namespaces.
+    assert after[1] - before[1] <= max(0, after[2] - before[2]) + 4
+    assert after[2] <= 3 + most_running
 
 
 def _resident_kib() -> int:
