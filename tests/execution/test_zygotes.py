@@ -294,6 +294,22 @@ def _resident_kib() -> int:
     return int(status.partition("VmRSS:")[2].split()[0])
 
 
+async def test_no_program_ignores_or_blocks_a_signal_because_its_host_does(workspace: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup(1)
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGUSR1,))
+    try:
+        async with Engine() as engine:
+            command = replace(true_in(workspace), argv=("/bin/cat", "/proc/self/status"))
+            ended = await engine.run(command, Confinement(workspace=workspace))
+    finally:
+        signal.signal(signal.SIGHUP, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    status = dict(line.split(":\t", 1) for line in ended.stdout.text.splitlines())
+    standard = 2**31 - 1  # those beyond it are glibc's own, nptl(7)
+    assert [int(status[name], 16) & standard for name in ("SigIgn", "SigBlk")] == [0, 0]
+
+
 async def test_a_workspace_that_was_made_again_is_the_new_one(bash: Bash, workspace: Path) -> None:
     await bash("echo old > file")
     (workspace / "file").unlink()

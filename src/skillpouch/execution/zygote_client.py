@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -85,8 +86,9 @@ _WARMING_SECONDS = 0.03  # the assumed cost of a start, until one was measured
 _PATIENCE_SECONDS = 5.0  # for the end of processes that the kernel has killed
 _FIRST_PAUSE, _LAST_PAUSE = 0.001, 1.0  # between tries to remove cgroups, in seconds
 _MOST_SPARE = 3  # programs that wait for their call: a Node takes 40 MB
-# That a host may have changed: INT QUIT PIPE TERM CHLD XFSZ.
-_ALL_SIGNALS_DEFAULT = (2, 3, 13, 15, 17, 25)
+# What a host ignores would be ignored by every program of every call, signal(7): under nohup(1)
+# none could be hung up.
+_ALL_SIGNALS = signal.valid_signals()
 
 
 def start_program(mode: str) -> tuple[int, socket.socket]:
@@ -103,7 +105,7 @@ def start_program(mode: str) -> tuple[int, socket.socket]:
             file_actions=[(os.POSIX_SPAWN_DUP2, fd, place) for fd, place in places],
             setsid=True,
             setsigmask=(),
-            setsigdef=_ALL_SIGNALS_DEFAULT,
+            setsigdef=_ALL_SIGNALS,
         )
     except OSError:
         ours.close()

@@ -191,16 +191,13 @@ def _has_detached(main: int) -> bool:
     Others end with a pipe or with their parent, often a moment after it. `main` is the session of
     the call, 0 if that is not known: then only leaders of sessions are found.
     """
-    ignored = _hang_up_is_ignored(_status_of("self"))  # then everybody has inherited that
     for name in os.listdir("/proc"):
         status = _status_of(name) if name.isdigit() and name != "1" else {}
         if not status or status[b"State"][:1] in (b"Z", b"X"):
             continue
         session = int(status[b"NSsid"].split()[0])
         is_leader = session == int(name) and session != main
-        if is_leader or (main and session != main):
-            return True
-        if not ignored and _hang_up_is_ignored(status):
+        if is_leader or (main and session != main) or _hang_up_is_ignored(status):
             return True
     return False
 
