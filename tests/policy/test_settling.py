@@ -32,6 +32,7 @@ SCRIPTS = {
     "scripts/make.sh": "echo new > made.txt; echo changed > old.txt\n",
     "scripts/clean.sh": "rm -f many/*\n",
     "scripts/encrypt.sh": "for f in many/*; do head -c 40 /dev/urandom > $f; done\n",
+    "scripts/hidden.sh": "echo x > 'zero\u200bwidth.txt'; echo x > 'back\\slash.tar.gz'\n",
     "scripts/nothing.sh": "echo done\n",
     "scripts/fail.sh": "echo half > half.txt; exit 3\n",
     "scripts/hang.sh": "echo late > late.txt; echo ready; sleep 1000\n",
@@ -147,6 +148,18 @@ def test_writing_a_file_leaves_the_times_of_the_folders_around_its_own(
 
     assert [path.stat().st_mtime_ns for path in paths] == before
     assert (workspace / "many/inner/x").read_text() == "x"
+
+
+@pytest.mark.parametrize("writes", ["undoable", "direct"])
+def test_hidden_characters_of_names_are_written_out_once(
+    manager_of: MakeManager, writes: str
+) -> None:
+    result = call(manager_of(writes=writes), "hidden")
+
+    assert [(file.path, file.type) for file in result.files] == [
+        ("back\\\\slash.tar.gz", "application/x-tar"),
+        ("zero\\u200bwidth.txt", "text/plain"),
+    ]
 
 
 def test_a_call_that_writes_nothing_keeps_nothing(manager_of: MakeManager) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from mimetypes import guess_type
 from pathlib import Path
 from typing import NamedTuple
@@ -156,7 +157,7 @@ def changed_files(before: Before) -> tuple[tuple[ChangedFile, ...], bool]:
         if left.get(path) != stamp or stamp[1] < before.since_ns:
             changes[path] = "created" if path in search.created else "modified"
     files = [
-        changed_file(path, found[path][2] if path in found else 0, changes[path])
+        changed_file(escape_hidden(path), found[path][2] if path in found else 0, changes[path])
         for path in sorted(changes)
     ]
     return tuple(files), before.complete and search.complete
@@ -319,6 +320,15 @@ class _Search:
 
 
 def changed_file(path: str, size: int, change: Change) -> ChangedFile:
-    """Return the entry for `ToolResult.files`, with a media type guessed from the name."""
-    kind = guess_type(path)[0] or "application/octet-stream"
-    return ChangedFile(path=escape_hidden(path), type=kind, size=size, change=change)
+    """Return the entry for `ToolResult.files`, with a media type guessed from the name.
+
+    Hidden characters of the path are written out already.
+    """
+    stem, dot, endings = path.rpartition("/")[2].partition(".")
+    kind = _media_type(f"{stem and 'name'}{dot}{endings}")
+    return ChangedFile(path=path, type=kind, size=size, change=change)
+
+
+@lru_cache(maxsize=1024)
+def _media_type(name: str) -> str:
+    return guess_type(name)[0] or "application/octet-stream"
