@@ -331,13 +331,18 @@ def give_back_with_layer(
         taken, reusable = layer.take(reusable=reusable, lends=lends)
         layers.extend(taken)
         loop = asyncio.get_running_loop()
-        if reusable and isinstance(sandbox, SandboxClient):
-            # A prestarted program may look at names before its call: they are forgotten then.
-            layer.forget_soon(loop)
         if layer.is_lent and isinstance(layers, CallLayers):
             layers.lent[taken[0]] = partial(_end_loan, loop, sandbox, layer)
             return
+        if reusable:
+            _forget_names(loop, sandbox, layer)
     sandbox.give_back(reusable=reusable)
+
+
+def _forget_names(loop: asyncio.AbstractEventLoop, sandbox: AnySandbox, layer: Layer) -> None:
+    # A prestarted program may look at names before its call: they are forgotten then.
+    if isinstance(sandbox, SandboxClient):
+        layer.forget_soon(loop)
 
 
 def _end_loan(
@@ -346,7 +351,10 @@ def _end_loan(
     """Give back a sandbox whose layer was lent; from any thread."""
 
     def end() -> None:
-        sandbox.give_back(reusable=layer.take_back(is_back=is_back))
+        reusable = layer.take_back(is_back=is_back)
+        if reusable:  # only now: meanwhile it would keep from work whoever had the layer
+            _forget_names(loop, sandbox, layer)
+        sandbox.give_back(reusable=reusable)
 
     with suppress(RuntimeError):  # the loop is closed, and its sandboxes with it
         loop.call_soon_threadsafe(end)
