@@ -1,6 +1,8 @@
 """What calls changed is kept, applied, undone, discarded and pruned."""
 
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch.results import Conflict, FileChange
+from skillpouch.runtime.removal import remove_tree
 from skillpouch.workspace.change_store import (
     ChangeRetention,
     ChangesError,
@@ -526,3 +529,109 @@ def test_a_conflict_says_where_and_why() -> None:
     assert str(Conflict(path="a/b", reason="it is not there any more")) == (
         "a/b: it is not there any more"
     )
+
+
+_AHEAD = """
+import os, signal, sys
+from pathlib import Path
+from skillpouch.workspace.change_store import ChangeStore
+
+store = ChangeStore(Path(sys.argv[1]))
+store.prepare()
+print("ready", flush=True)
+sys.stdin.read()
+if sys.argv[2] == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def spares_in(store: Path) -> int:
+    return len(list(store.glob(".spare-*")))
+
+
+def test_a_folder_made_ahead_becomes_that_of_the_next_call(bench: Bench) -> None:
+    bench.store.prepare()
+    bench.store.prepare()
+
+    assert spares_in(bench.store.directory) == 1
+
+    kept = bench.call(("write", "made.txt", "made"))
+
+    assert spares_in(bench.store.directory) == 0
+    assert [each.id for each in bench.store.calls()] == ["1"]
+    kept.apply()
+    assert names_in(bench.workspace) == ["made.txt"]
+
+
+@pytest.mark.parametrize("end", ["killed", "ended"])
+def test_a_folder_made_ahead_is_gone_with_its_process(end: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-c", _AHEAD, str(tmp_path), end]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == b"ready\n"
+        ChangeStore(tmp_path).recover()
+        assert spares_in(tmp_path) == 1  # its process is alive
+        other.communicate()
+
+    ChangeStore(tmp_path).recover()
+
+    assert spares_in(tmp_path) == 0
+
+
+def test_a_folder_of_which_no_process_got_the_lock_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".active").mkdir()
+    (tmp_path / ".spare-1").mkdir()
+
+    ChangeStore(tmp_path).recover()
+
+    assert spares_in(tmp_path) == 0
+
+
+def test_a_call_begins_when_the_folder_made_ahead_was_removed(bench: Bench) -> None:
+    bench.store.prepare()
+    remove_tree(bench.store.directory)
+
+    bench.call(("write", "made.txt", "made")).apply()
+
+    assert names_in(bench.workspace) == ["made.txt"]
+
+
+def test_an_id_that_is_taken_changes_nothing_of_its_call(bench: Bench) -> None:
+    kept = bench.call(("write", "made.txt", "made"))
+
+    with pytest.raises(FileExistsError):
+        bench.store.begin("1", bench.workspace, tool="other", started_ns=time.time_ns())
+
+    assert bench.store.get("1").tool == "demo.tool"
+    assert names_in(bench.store.directory / ".active") == []
+    kept.apply()
+    assert names_in(bench.workspace) == ["made.txt"]
+
+
+def test_an_id_that_another_call_begins_with_is_taken(bench: Bench) -> None:
+    first = bench.store.begin("1", bench.workspace, tool="demo.tool", started_ns=time.time_ns())
+    (bench.store.directory / "1").rename(bench.store.directory / "elsewhere")
+
+    with pytest.raises(FileExistsError):
+        bench.store.begin("1", bench.workspace, tool="other", started_ns=time.time_ns())
+
+    (bench.store.directory / "elsewhere").rename(bench.store.directory / "1")
+    first.discard()
+    assert names_in(bench.store.directory / ".active") == []
+
+
+def test_a_forked_process_leaves_the_folder_made_ahead_to_its_parent(bench: Bench) -> None:
+    bench.store.prepare()
+
+    child = os.fork()
+    if not child:
+        try:
+            bench.store.begin("2", bench.workspace, tool="child", started_ns=time.time_ns())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+    assert spares_in(bench.store.directory) == 1
+    bench.call(("write", "made.txt", "made")).apply()
+    assert spares_in(bench.store.directory) == 0
+    assert names_in(bench.workspace) == ["made.txt"]

@@ -27,7 +27,10 @@ from pathlib import Path
 from skillpouch.workspace.change_store import ChangeStore
 
 def work(home, store):
-    kept = ChangeStore(store).begin("1", home / "workspace", tool="t", started_ns=time.time_ns())
+    changes = ChangeStore(store)
+    if order["ahead"]:
+        changes.prepare()
+    kept = changes.begin("1", home / "workspace", tool="t", started_ns=time.time_ns())
     # The folder of a sandbox, which gets it back empty.
     lent = {home / "upper": bool} if order["lend"] else {}
     (kept.take if order["stage"] else kept.adopt)(home / "upper", lent=lent)
@@ -67,6 +70,7 @@ GIVEN: list[Operation] = [
     ("symlink", "link", "d/a"),
 ]
 CALL: list[Operation] = [
+    *(("write", f"new-{name}", name) for name in "abc"),
     ("append", "d/a", "more"),
     ("write", "d/b", "else"),
     ("delete", "d/c"),
@@ -123,7 +127,7 @@ class Host:
         assert stdin is not None
         assert stdout is not None
         words = {"home": str(home), "store": str(store), "calls": calls, **order}
-        words = {"discard": False, "stage": True, "lend": False, **words}
+        words = {"discard": False, "stage": True, "lend": False, "ahead": False, **words}
         stdin.write(json.dumps(words) + "\n")
         stdin.flush()
         self.last = int(stdout.readline())
@@ -157,9 +161,11 @@ def host(
 def found_after(store: Path) -> KeptCall | None:
     """Start anew after a crash: the next process repairs what it finds."""
     try:
-        return ChangeStore(store).get("1")
+        kept = ChangeStore(store).get("1")
     except SkillpouchError:
-        return None
+        kept = None
+    assert list(store.glob(".spare-*")) == []
+    return kept
 
 
 @pytest.mark.promise("undo-13")
@@ -170,7 +176,8 @@ def test_a_host_that_is_killed_leaves_no_half_and_loses_nothing(host: Host, mome
     states = set[str]()
     for _ in range(moments):
         moment, is_staged = numbers.randint(1, host.calls), numbers.random() < 0.5
-        home, store = host.run(moment, stage=is_staged, lend=numbers.random() < 0.5)
+        is_lent, is_ahead = numbers.random() < 0.5, numbers.random() < 0.5
+        home, store = host.run(moment, stage=is_staged, lend=is_lent, ahead=is_ahead)
 
         kept = found_after(store)
 

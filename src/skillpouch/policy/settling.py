@@ -13,6 +13,7 @@ import os
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import nullcontext
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,6 +27,7 @@ from skillpouch.policy.authorize import Authorizer
 from skillpouch.policy.change_rules import ChangeFacts, is_deletion
 from skillpouch.policy.rules import Decision
 from skillpouch.results import ChangedFile, FileChange, ToolResult
+from skillpouch.runtime.idle_threads import run_in_idle_thread
 from skillpouch.tools import BuiltIn
 from skillpouch.workspace.change_store import (
     ChangeOutcome,
@@ -41,6 +43,7 @@ _DIFF_BYTES = 20_000  # for an approver: more is not read
 _MOST_NAMED = 5
 _LARGEST_COMPARED = 8 * 1024 * 1024  # of a file; how much of a larger one is gone is not known
 _LITTLE_ROOM = 256 * 1024 * 1024
+_SOON_SECONDS = 0.005  # until a call has been answered
 _MOST_STACKED = 100  # layers that a call sees; an overlay looks for every name in each of them
 
 # Returns a descriptor of folders laid over each other, the upmost first; OSError if it cannot.
@@ -184,6 +187,9 @@ class Settler:
         finally:
             for end_loan in call.layers.lent.values():  # they could not be taken
                 end_loan(False)
+            # The folder of the next call is made when this one has been answered.
+            later = partial(run_in_idle_thread, self.store.prepare)
+            asyncio.get_running_loop().call_later(_SOON_SECONDS, later)
         if isinstance(found, Settled):
             return found
         kept, facts, decision = found
@@ -325,7 +331,8 @@ class Settler:
 
 async def to_its_end(work: Callable[[], Value]) -> Value:
     """Run blocking work in a thread; if the caller is cancelled, the work is still waited for."""
-    task = asyncio.ensure_future(asyncio.to_thread(work))
+    # Not `asyncio.to_thread`: a coroutine would need a task, and turns of the loop, of its own.
+    task = asyncio.get_running_loop().run_in_executor(None, copy_context().run, work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:

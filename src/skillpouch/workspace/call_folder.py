@@ -10,10 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, ClassVar, Literal
+from weakref import finalize
 
 from skillpouch.errors import SkillpouchError
+from skillpouch.runtime.removal import remove_tree
 from skillpouch.workspace.change_plan import ChangePlan
 from skillpouch.workspace.file_state import PATH_ONLY, FolderTree, exchange, move, open_tree
 
@@ -21,6 +24,9 @@ KeptState = Literal["running", "staged", "applied", "undone", "discarded", "refu
 # Of the first, the last whole line counts. The second has the plan in its first line, and what the
 # last pass over it left in its last one. So most writes append a line, which is cheap.
 FACTS, PLAN, PROGRESS = "call.json", "plan.json", "progress"
+_NEW = ".new"  # at the end of the name of a file that is being written
+_SPARE = ".spare-"
+_WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 ACTIVE = ".active"  # the folder with another name of the facts of each call that is worked on
 
 
@@ -95,9 +101,13 @@ class KeptFacts:
     begun: bool = False  # its layer may be incomplete: some of it was applied, or tried to be
 
 
+_FACTS = tuple(each.name for each in fields(KeptFacts))
+_values_of = attrgetter(*_FACTS)
+
+
 def facts_as_json(facts: KeptFacts) -> bytes:
     """Return the facts of a call as text."""
-    return json.dumps({each.name: getattr(facts, each.name) for each in fields(facts)}).encode()
+    return json.dumps(dict(zip(_FACTS, _values_of(facts), strict=True))).encode()
 
 
 def require_same_folder(workspace: FolderTree, facts: KeptFacts) -> None:
@@ -139,10 +149,12 @@ class Run:
 
 def write_file(folder: int, name: str, data: bytes, *, sync: bool = False) -> None:
     """Replace a file of an open folder at once."""
-    temporary = f"{name}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(temporary, flags, 0o600, dir_fd=folder)
+    temporary = f"{name}{_NEW}"
+    descriptor = os.open(temporary, _WRITE, 0o600, dir_fd=folder)
     try:
+        if os.fstat(descriptor).st_size:  # it was left by a crash
+            # Only then: ext4 writes a file that was truncated to the disk when it is closed.
+            os.ftruncate(descriptor, 0)
         view = memoryview(data)
         while view:
             view = view[os.write(descriptor, view) :]
@@ -163,8 +175,7 @@ def write_file(folder: int, name: str, data: bytes, *, sync: bool = False) -> No
 
 def append_line(folder: int, name: str, data: bytes) -> None:
     """Add a line to a file of an open folder; one that is incomplete does no harm."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    descriptor = os.open(name, _WRITE | os.O_APPEND, 0o600, dir_fd=folder)
     try:
         _append(descriptor, data)
     finally:
@@ -205,8 +216,7 @@ class StepLog:
     def add(self, number: int, *, done: bool) -> None:
         """Note a step at once."""
         if self._file < 0:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._file = os.open(PROGRESS, flags, 0o600, dir_fd=self._folder)
+            self._file = os.open(PROGRESS, _WRITE | os.O_APPEND, 0o600, dir_fd=self._folder)
         os.write(self._file, b"%d%c" % (number, b"+" if done else b"-"))
 
     def read(self) -> Iterator[tuple[int, bool]]:
@@ -244,24 +254,67 @@ def lock_marked(marker: Path) -> int | None:
     return _lock_file(str(marker), 0, wait=False)
 
 
-def begin_call(folder: Path, facts: KeptFacts) -> int:
-    """Make the folder of a call, locked for this process and marked as active.
+class SpareFolder:
+    """The folder of a call before it has a name: ext4 looks long for a place for what is new.
 
-    Its facts, its lock and its marker are one file: ext4 looks long for a place for a new file
-    where others were removed a moment ago, and the marker is removed with every call.
+    So most are made ahead. One is locked like that of a call: when it is not, its process is gone.
     """
-    marker = f"{folder.parent}/{ACTIVE}/{folder.name}"
-    lock = _lock_file(marker, os.O_CREAT, wait=True)
-    if lock is None:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), marker)
-    try:
-        _append(lock, facts_as_json(facts))
-        os.mkdir(folder, 0o700)
-        os.link(marker, f"{folder}/{FACTS}")
-    except BaseException:
-        os.close(lock)
-        raise
-    return lock
+
+    def __init__(self, store: Path) -> None:
+        self._process = os.getpid()
+        self.path = f"{store}/{_SPARE}{os.urandom(8).hex()}"
+        lock = None
+        while lock is None:  # while it was empty, another process may have removed it
+            os.mkdir(self.path, 0o700)
+            lock = _lock_file(f"{self.path}/{FACTS}", os.O_CREAT, wait=True)
+        self.lock, self.opened = lock, os.open(self.path, PATH_ONLY | os.O_DIRECTORY)
+        self._remove = finalize(self, _remove_spare, self._process, self.path, lock, self.opened)
+        os.mkdir("upper", 0o700, dir_fd=self.opened)
+        os.close(os.open(f"{PLAN}{_NEW}", _WRITE, 0o600, dir_fd=self.opened))
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is there, and was not made by the process that this one was forked from."""
+        return self._process == os.getpid() and os.path.exists(self.path)
+
+    def become(self, folder: Path, facts: KeptFacts) -> None:
+        """Give it the name of a call, marked as active; FileExistsError if there is one.
+
+        The facts of a call, its lock and its marker are one file: the marker is removed with every
+        call, and making a new file would take longer.
+        """
+        marker = f"{folder.parent}/{ACTIVE}/{folder.name}"
+        os.link(f"{self.path}/{FACTS}", marker)
+        try:
+            _append(self.lock, facts_as_json(facts))
+            os.rename(self.path, folder)
+        except OSError as error:
+            os.unlink(marker)
+            if error.errno == errno.ENOTEMPTY:
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), folder) from None
+            raise
+        self._remove.detach()
+
+
+def _remove_spare(process: int, path: str, *opened: int) -> None:
+    if process == os.getpid():
+        with suppress(OSError):
+            remove_tree(path)
+    for descriptor in opened:
+        os.close(descriptor)
+
+
+def remove_spares(store: Path) -> None:
+    """Remove the folders that processes had made ahead which are gone."""
+    for folder in store.glob(f"{_SPARE}*"):
+        lock = lock_call(folder, wait=False)
+        with suppress(OSError):
+            if lock is None:
+                folder.rmdir()  # if it is empty: its process was killed before it had a lock
+            else:
+                remove_tree(folder)
+        if lock is not None:
+            os.close(lock)
 
 
 def _lock_file(path: str, flags: int, *, wait: bool) -> int | None:
@@ -386,15 +439,14 @@ class CallFolder:
             require_same_folder(workspace, self._facts)
             yield call, workspace
 
-    def hold(self, lock: int, workspace: int | None) -> None:
+    def hold(self, lock: int, own: int, workspace: int | None) -> None:
         """Keep the lock and the open folders of a call that begins, until it is settled.
 
         The descriptors are this call's from now on; there is no workspace for an undo.
         """
         self._held = lock
+        self._resources.callback(os.close, own)
         if workspace is not None:
-            own = os.open(self._folder, PATH_ONLY | os.O_DIRECTORY)
-            self._resources.callback(os.close, own)
             self._trees = FolderTree(own), FolderTree(workspace)
             for tree in self._trees:
                 self._resources.callback(tree.close)

@@ -22,13 +22,14 @@ from skillpouch.workspace.call_folder import (
     ChangeStateError,
     KeptFacts,
     KeptState,
+    SpareFolder,
     UnknownCallError,
-    begin_call,
     boot_id,
     lock_call,
     lock_marked,
     read_facts,
     read_file,
+    remove_spares,
     write_file,
 )
 from skillpouch.workspace.changes import CallChanges, ChangeOutcome
@@ -96,6 +97,7 @@ class ChangeStore:
         self.directory = directory
         self._retention = retention or ChangeRetention()
         self._ready = False
+        self._spares: list[SpareFolder] = []
 
     def begin(
         self,
@@ -161,12 +163,25 @@ class ChangeStore:
         folder = self.directory / facts.id
         if folder.exists():
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(folder))
-        lock = begin_call(folder, facts)
-        if not facts.reverses:
-            os.mkdir(f"{folder}/upper", 0o700)
+        spare = self._spare()
+        spare.become(folder, facts)
         kept = self._kept(folder, facts)
-        kept.hold(lock, workspace)
+        kept.hold(spare.lock, spare.opened, workspace)
         return kept
+
+    def _spare(self) -> SpareFolder:
+        with suppress(IndexError):
+            spare = self._spares.pop()
+            if spare.is_usable:
+                return spare
+        return SpareFolder(self.directory)
+
+    def prepare(self) -> None:
+        """Make the folder of the next call, so that it has to do less when it begins."""
+        with suppress(OSError, ChangesError):
+            self._prepare()
+            if not self._spares:
+                self._spares.append(SpareFolder(self.directory))
 
     def get(self, call_id: str) -> KeptCall:
         """Return a kept call; raise UnknownCallError."""
@@ -231,6 +246,7 @@ class ChangeStore:
             for each in self.directory.glob(f"{_REMOVED}*"):
                 with suppress(OSError):
                     remove_tree(each)
+            remove_spares(self.directory)
 
     def _facts(self, name: str) -> KeptFacts | None:
         with suppress(OSError, ValueError, TypeError):
