@@ -80,7 +80,7 @@ class Applier:
         Raises OSError where nothing can be written, after everything was put back.
         """
         swaps = self._plan.swaps
-        todo = sorted((n for n in numbers if swaps[n].done != forward), reverse=not forward)
+        todo = sorted([n for n in numbers if swaps[n].done != forward], reverse=not forward)
         run = Run(forward=forward, numbers=todo, touches=list(touches))
         run.dirty = [number for number in run.touches if self._is_dirty(number, forward)]
         if todo and not is_one_mount(self._call, self._workspace):

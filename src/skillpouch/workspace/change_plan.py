@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 from operator import attrgetter
 from typing import Any
 
@@ -34,7 +35,7 @@ _PART = "past/part-"  # slots of parts of a folder that was one step
 MOST_NAMED = 20_000  # changes that are listed; all of them are counted
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)  # without slots: what few steps have is an attribute of the class
 class Swap:
     """Exchanges what is at `path` with what is in `slot`, a path below the call's folder.
 
@@ -48,11 +49,11 @@ class Swap:
     slot: str
     before: Identity | None
     after: Identity | None
-    link: str = ""
-    twin: str = ""
-    twin_inode: int = 0
-    needs: int = -1
-    done: bool = False
+    link: str = field(default="", init=False)
+    twin: str = field(default="", init=False)
+    twin_inode: int = field(default=0, init=False)
+    needs: int = field(default=-1, init=False)
+    done: bool = field(default=False, init=False)
 
     @property
     def is_of_folder(self) -> bool:
@@ -124,7 +125,7 @@ class ChangePlan:
     def to_json(self) -> bytes:
         """Return the plan as text; names that are no text stay what they are."""
         facts = {
-            "swaps": list(map(attrgetter(*_OF_SWAP), self.swaps)),
+            "swaps": list(map(_facts_of_swap, self.swaps)),
             "touches": list(map(attrgetter(*_OF_TOUCH), self.touches)),
             "folders": self.folders,
             "links": self.links,
@@ -149,9 +150,7 @@ class ChangePlan:
             folders=[(slot, Metadata(*metadata)) for slot, metadata in facts["folders"]],
             links=[(one, other) for one, other in facts["links"]],
             marked=facts["marked"],
-            changes=[
-                FileChange(**dict(zip(_OF_CHANGE, each, strict=True))) for each in facts["changes"]
-            ],
+            changes=list(map(_read_change, facts["changes"])),
             conflicts=[Conflict(path=path, reason=reason) for path, reason in facts["conflicts"]],
             counts=facts["counts"],
             raw=facts["raw"],
@@ -268,17 +267,10 @@ def reversed_change(change: FileChange) -> FileChange:
     )
 
 
-_OF_SWAP = (
-    "path",
-    "slot",
-    "before",
-    "after",
-    "link",
-    "twin",
-    "twin_inode",
-    "needs",
-    "done",
-)
+_OF_SWAP = ("path", "slot", "before", "after")
+_OF_FEW_SWAPS = ("link", "twin", "twin_inode", "needs", "done")
+_usual_facts = attrgetter(*_OF_SWAP)
+_all_facts = attrgetter(*_OF_SWAP, *_OF_FEW_SWAPS)
 _OF_TOUCH = ("old_path", "path", "inode", "is_folder", "before", "after", "done")
 _OF_CHANGE = tuple(FileChange.__slots__)
 
@@ -287,11 +279,17 @@ def _read_change(values: list[Any]) -> FileChange:
     return FileChange(**dict(zip(_OF_CHANGE, values, strict=True)))
 
 
+def _facts_of_swap(swap: Swap) -> tuple[Any, ...]:
+    return _usual_facts(swap) if len(vars(swap)) == len(_OF_SWAP) else _all_facts(swap)
+
+
 def _read_swap(values: list[Any]) -> Swap:
-    facts = dict(zip(_OF_SWAP, values, strict=True))
-    for name in ("before", "after"):
-        facts[name] = tuple(facts[name]) if facts[name] is not None else None
-    return Swap(**facts)
+    path, slot, *sides = values[: len(_OF_SWAP)]
+    before, after = (None if side is None else tuple(side) for side in sides)
+    swap = Swap(path=path, slot=slot, before=before, after=after)
+    for name, value in zip(_OF_FEW_SWAPS, values[len(_OF_SWAP) :], strict=False):
+        setattr(swap, name, value)
+    return swap
 
 
 def _read_touch(values: list[Any]) -> Touch:
@@ -355,15 +353,11 @@ def _split_folder(plan: ChangePlan, number: int, place: tuple[FolderTree, str]) 
         found = sorted((each.name, each.stat(follow_symlinks=False)) for each in listing)
     old, swap.slot = swap.slot, f"new/part-{number}"
     for name, status in found:
-        plan.swaps.append(
-            Swap(
-                path=f"{swap.path}/{name}",
-                slot=f"{_PART}{len(plan.swaps)}" if swap.done else f"{old}/{name}",
-                before=None,
-                after=identity_of(status),
-                done=swap.done,
-            )
-        )
+        slot = f"{_PART}{len(plan.swaps)}" if swap.done else f"{old}/{name}"
+        after = identity_of(status)
+        part = Swap(path=f"{swap.path}/{name}", slot=slot, before=None, after=after)
+        part.done = swap.done
+        plan.swaps.append(part)
     plan.touches.append(
         Touch(
             old_path=None,
@@ -408,10 +402,10 @@ def split_dirty(
     Its files that nobody changed get steps of their own; the folder and the others stay. `known`
     returns the inodes that other calls left there which do not count, each with the time.
     """
-    folders = [each for each in plan.swaps if is_folder(each.before if forward else each.after)]
-    if not folders:
+    sides = [each.before if forward else each.after for each in plan.swaps]
+    if not any(map(is_folder, filter(None, sides))):
         return []
-    shared = Counter(swap.slot for swap in plan.swaps)
+    shared, known = Counter(swap.slot for swap in plan.swaps), cache(known)
     found = list[Conflict]()
     for number in sorted(chosen):
         swap = plan.swaps[number]
@@ -426,9 +420,10 @@ def split_dirty(
         found += [Conflict(path=escape_hidden(path), reason=CHANGED) for path in changed]
         for path, status in files.items():
             chosen.add(len(plan.swaps))
-            sides = (identity_of(status), None) if forward else (None, identity_of(status))
+            before, after = (identity_of(status), None) if forward else (None, identity_of(status))
             slot = f"{_PART}{len(plan.swaps)}"
-            part = Swap(path=path, slot=slot, before=sides[0], after=sides[1], done=not forward)
+            part = Swap(path=path, slot=slot, before=before, after=after)
+            part.done = not forward
             plan.swaps.append(part)
     return found
 

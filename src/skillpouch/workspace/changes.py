@@ -145,7 +145,8 @@ def outcome_of(
 
 def make_parts(call: FolderTree, plan: ChangePlan) -> None:
     """Make the folders of the slots of a plan in the call's folder."""
-    for part in {swap.slot.partition("/")[0] for swap in plan.swaps} - {"upper"}:
+    slots = [swap.slot for swap in plan.swaps if not swap.slot.startswith("upper/")]
+    for part in {slot.partition("/")[0] for slot in slots}:
         with suppress(FileExistsError):
             os.mkdir(part, 0o700, dir_fd=call.root)
 

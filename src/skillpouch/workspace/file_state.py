@@ -22,6 +22,7 @@ _CHUNK = 1024 * 1024
 _NO_REPLACE, _EXCHANGE = 1, 2  # flags of renameat2(2)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)  # NFS and others know no flags
 _HANDLE_BYTES = 128  # MAX_HANDLE_SZ of name_to_handle_at(2)
+_EMPTY_PATH = 0x1000  # AT_EMPTY_PATH: the open file itself
 _MOST_OPEN = 128
 _LONGEST_INFO = 4096  # of a file in /proc/self/fdinfo; what is looked for comes early
 # Written by an overlay into its upper folder; whatever is brought into a workspace has none.
@@ -329,7 +330,10 @@ def is_one_mount(one: FolderTree, other: FolderTree) -> bool:
     return one.device == other.device and _mount_of(one.root) == _mount_of(other.root)
 
 
-def _mount_of(descriptor: int) -> bytes:
+def _mount_of(descriptor: int) -> bytes | int:
+    known = _handle_and_mount(descriptor, b"", _EMPTY_PATH)
+    if known is not None:
+        return known[1]
     try:
         with open(f"/proc/self/fdinfo/{descriptor}", "rb", buffering=0) as file:
             return file.read(_LONGEST_INFO).partition(b"\nmnt_id:")[2].partition(b"\n")[0]
@@ -344,16 +348,21 @@ def _handles() -> "ctypes._NamedFuncPointer | None":
 
 def handle_of(folder: int, name: str) -> bytes | None:
     """Return the handle by which an overlay names the origin of a file; None if there is none."""
+    found = _handle_and_mount(folder, os.fsencode(name), 0)
+    return None if found is None else found[0]
+
+
+def _handle_and_mount(folder: int, name: bytes, flags: int) -> tuple[bytes, int] | None:
     call = _handles()
     if call is None:
         return None
     buffer = ctypes.create_string_buffer(8 + _HANDLE_BYTES)
     struct.pack_into("I", buffer, 0, _HANDLE_BYTES)
     mount = ctypes.c_int()
-    if call(folder, os.fsencode(name), buffer, ctypes.byref(mount), 0) != 0:
+    if call(folder, name, buffer, ctypes.byref(mount), flags) != 0:
         return None
     count, kind = struct.unpack_from("Ii", buffer, 0)
-    return bytes([kind & 0xFF]) + buffer.raw[8 : 8 + count]
+    return bytes([kind & 0xFF]) + buffer.raw[8 : 8 + count], mount.value
 
 
 def extents_of(descriptor: int, size: int) -> Iterator[tuple[int, int]]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
@@ -311,8 +311,8 @@ class KeptCall(CallFolder):
             self._unmark()
             return conflicts_of(early)
         rebase(plan, workspace, base)
-        known = cache(lambda: self._left_by_others(forward=forward))
         since_ns = self._facts.settled_ns
+        known = partial(self._left_by_others, forward=forward)
         dirty = split_dirty(plan, workspace, chosen, since_ns, forward=forward, known=known)
         if dirty:
             make_parts(call, plan)

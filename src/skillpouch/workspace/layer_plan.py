@@ -3,6 +3,7 @@
 import os
 import stat
 from collections.abc import Iterator
+from operator import attrgetter
 
 from skillpouch.results import FileChange, WorkspaceChange
 from skillpouch.text import escape_hidden
@@ -64,7 +65,8 @@ class LayerPlanner:
         self._entries = self._reader.entries
         self._find_gone()
         self._find_renamed()
-        self._find_anchors()
+        if any(entry.same for entry in self._entries):
+            self._find_anchors()
         for entry in reversed(self._entries):
             if not is_new_file(entry):
                 entry.plain = is_plain(entry)
@@ -84,8 +86,9 @@ class LayerPlanner:
 
     def _find_gone(self) -> None:
         """Find what leaves its place, and what somebody else has changed meanwhile."""
+        is_first = not self._claimed
         for entry in self._entries:
-            if entry.excluded or (not self._claimed and is_new_file(entry)):
+            if entry.excluded or (is_first and entry.is_fresh):
                 continue
             reason = self._cannot(entry)
             if reason:
@@ -222,9 +225,11 @@ class LayerPlanner:
         todo = list(reversed(root.children))
         while todo:
             entry = todo.pop()
-            if entry.excluded:
+            if not self._gone and is_new_file(entry):
+                self._emit_new_file(entry)
+            elif entry.excluded:
                 continue
-            if entry.kind == "folder":
+            elif entry.kind == "folder":
                 if not entry.merged:
                     self._emit_folder(entry)
                 if entry.merged or not entry.plain:
@@ -276,6 +281,12 @@ class LayerPlanner:
                 before, slot = identity_of(status), self._slot("past")
                 self._swaps.append(Swap(path=path, slot=slot, before=before, after=None))
 
+    def _emit_new_file(self, entry: LayerEntry) -> None:
+        """Do for what most entries are what `_emit_file` does, without the questions of others."""
+        after = identity_of(entry.status)
+        self._swaps.append(Swap(path=entry.path, slot=entry.slot, before=None, after=after))
+        self._list_new_file(entry)
+
     def _emit_file(self, entry: LayerEntry) -> None:
         before = self._gone[entry.moved_from] if entry.moved_from else entry.occupant
         if entry.anchor is not None:
@@ -314,15 +325,9 @@ class LayerPlanner:
             slot = self._slot("new")
             self._plan.links.append((entry.slot, slot))
             number = len(self._takes) + self._swaps.index(swap)
-            self._links.append(
-                Swap(
-                    path=path,
-                    slot=slot,
-                    before=identity_of(status),
-                    after=swap.after,
-                    needs=len(self._plan.swaps) + number,
-                )
-            )
+            link = Swap(path=path, slot=slot, before=identity_of(status), after=swap.after)
+            link.needs = len(self._plan.swaps) + number
+            self._links.append(link)
             self._add(entry, "changed", status, path=path)
             above = path.rpartition("/")[0]
             if above and above not in places:
@@ -431,17 +436,13 @@ class LayerPlanner:
 
     def _list_new_file(self, entry: LayerEntry) -> None:
         """List what most entries are, and so without the questions that others need."""
-        status, plan = entry.status, self._plan
-        plan.bytes_written += status.st_size
-        plan.kept_bytes += status.st_size
+        plan, size, mode = self._plan, entry.status.st_size, stat.S_IMODE(entry.status.st_mode)
+        plan.bytes_written += size
+        plan.kept_bytes += size
+        path, sha256, runs = plan.shown(entry.path), entry.sha256, bool(mode & 0o111)
         plan.add(
             FileChange(
-                path=plan.shown(entry.path),
-                change="created",
-                size=status.st_size,
-                sha256=entry.sha256,
-                mode=stat.S_IMODE(status.st_mode),
-                executable=bool(status.st_mode & 0o111),
+                path=path, change="created", size=size, sha256=sha256, mode=mode, executable=runs
             )
         )
 
@@ -492,7 +493,7 @@ class LayerPlanner:
         places = {each.path for each in self._entries if each.kind == "folder"}
         for path in self._gone_folders - full - places:
             self._plan.add(FileChange(path=f"{escape_hidden(path)}/", change="deleted"))
-        self._plan.changes.sort(key=lambda change: change.path)
+        self._plan.changes.sort(key=attrgetter("path"))
 
 
 def _differ(one: Metadata, other: Metadata) -> bool:

@@ -11,11 +11,12 @@ import errno
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
 from typing import Literal
 
 from skillpouch.workspace.file_state import (
+    FOLDER,
     OVERLAY_ATTRIBUTES,
     PATH_ONLY,
     READ,
@@ -32,6 +33,7 @@ _CHUNK = 1024 * 1024
 _MOST_SEARCHED = 50_000  # entries of a workspace, for other names of a file that was changed
 _HANDLE_STARTS = 21  # struct ovl_fb: version, magic, length, flags, type, 16 bytes of uuid
 _TYPE_AT = 4
+_BYTES_FOR_ONE = 96  # of a folder, which take as long to list as to ask for one name: four entries
 
 Kind = Literal["folder", "file", "link", "special", "whiteout"]
 _KINDS: dict[int, Kind] = {stat.S_IFREG: "file", stat.S_IFDIR: "folder", stat.S_IFLNK: "link"}
@@ -54,8 +56,10 @@ class LayerEntry:
     children: "Sequence[LayerEntry]" = ()
     excluded = False  # a conflict: left alone with everything below it
 
+    is_fresh = False  # a file that is no copy of one of the workspace, nor in the place of one
+
     status: os.stat_result
-    kind: Kind
+    kind: Kind = "file"
 
     def __init__(self, path: str, slot: str) -> None:
         self.path = path
@@ -109,21 +113,38 @@ class LayerReader:
                 folder.merged = self._is_merged(folder)
             lower = self._lower_folder(folder)
             with os.scandir(descriptor) as listing:
-                found = sorted((each.name, each.is_file(follow_symlinks=False)) for each in listing)
+                found = [(each.name, each.is_file(follow_symlinks=False)) for each in listing]
+            found.sort()
+            there = _names_in(lower, len(found)) if lower is not None else ()
             path = f"{folder.path}/" if folder.path else ""
             slot, is_new = f"{folder.slot}/", lower is None and not folder.merged
-            # Most names are new: to ask for them costs less than the error of a status.
-            asks = lower is not None and _is_there(lower, ".")
             children = list[LayerEntry]()
             for name, is_file in found:
                 entry = LayerEntry(path + name, slot + name)
-                if lower is not None and (not asks or _is_there(lower, name)):
+                if lower is not None and name in there:
                     entry.occupant = status_in(lower, name)
                 elif is_new:
                     entry.in_new_folder = True
-                self._read_entry(entry, descriptor, name, is_file=is_file)
+                is_usual = is_file and entry.occupant is None
+                if not (is_usual and self._is_read(entry, descriptor, name)):
+                    self._read_entry(entry, descriptor, name, is_file=is_file)
                 children.append(entry)
             return children
+
+    def _is_read(self, entry: LayerEntry, folder: int, name: str) -> bool:
+        """Read a file with nothing in its place, as most are; false if nobody may read it."""
+        try:
+            descriptor = os.open(name, READ, dir_fd=folder)
+        except PermissionError:
+            return False
+        try:
+            entry.status = status = os.fstat(descriptor)
+            self._read_marks(entry, descriptor)
+            entry.sha256 = hash_of(descriptor, status.st_size)
+        finally:
+            os.close(descriptor)
+        entry.is_fresh = entry.origin is None
+        return True
 
     def _read_entry(self, entry: LayerEntry, folder: int, name: str, *, is_file: bool) -> None:
         if is_file:
@@ -225,9 +246,33 @@ class LayerReader:
         return False
 
 
-def _is_there(folder: int, name: str) -> bool:
-    """Tell whether an open folder has an entry; false also where it cannot be asked, access(2)."""
-    return os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False)
+def _names_in(folder: int, asked: int) -> Container[str]:
+    """Return the names in an open folder; all are read if that costs less than to ask for some.
+
+    The size of a folder tells about how many there are; it does not shrink on ext4.
+    """
+    if os.fstat(folder).st_size <= asked * _BYTES_FOR_ONE:
+        with suppress(OSError):
+            listing = os.open(".", FOLDER, dir_fd=folder)
+            try:
+                return set(os.listdir(listing))
+            finally:
+                os.close(listing)
+    return _NamesIn(folder)
+
+
+class _NamesIn:
+    """The names in an open folder, asked for one by one: cheaper than the error of a status."""
+
+    def __init__(self, folder: int) -> None:
+        self._folder = folder
+        self._is_told = self._has(".")  # access(2) says no where it may not look
+
+    def __contains__(self, name: object) -> bool:
+        return not self._is_told or self._has(str(name))
+
+    def _has(self, name: str) -> bool:
+        return os.access(name, os.F_OK, dir_fd=self._folder, follow_symlinks=False)
 
 
 def hash_of(descriptor: int, size: int) -> str:
@@ -376,9 +421,7 @@ def is_pipe(status: os.stat_result) -> bool:
 
 def is_new_file(entry: LayerEntry) -> bool:
     """Tell whether an entry is what most are: a file that comes from nowhere else."""
-    if entry.kind != "file" or entry.occupant is not None or entry.origin is not None:
-        return False
-    return not (entry.moved_from or entry.anchor or entry.excluded)
+    return entry.is_fresh and not (entry.moved_from or entry.anchor or entry.excluded)
 
 
 def is_plain(entry: LayerEntry) -> bool:
