@@ -2,6 +2,7 @@
 
 Interleaved in one run, in workspaces of 10 and of 10,000 files; minimum and median of the rounds,
 and the median of the ratios of each round. Each file gets a thousand bytes that it did not have.
+At the end, what an undo itself costs: of one file and of a hundred, in workspaces of both sizes.
 """
 
 import argparse
@@ -34,6 +35,10 @@ SCRIPTS = {
         '"""Write a hundred files that exist."""\nimport time\n\n\ndef handler(args):\n'
         f"    text = {TEXT}\n    for number in range(100):\n"
         '        with open(f"old-{number}", "w") as file:\n            file.write(text)\n'
+    ),
+    "one.py": (
+        '"""Write one file that exists."""\nimport time\n\n\ndef handler(args):\n'
+        f'    with open("old-0", "w") as file:\n        file.write({TEXT})\n'
     ),
     "edited.py": (
         '"""Change a hundred files in place."""\nimport time\n\n\ndef handler(args):\n'
@@ -95,6 +100,10 @@ def race(folder: Path, files: int, rounds: int, names: list[str]) -> None:
         paired = statistics.median(undoable / direct for undoable, direct in pairs)
         ratios = f"min {ratio:.2f} median {usual:.2f} paired {paired:.2f}"
         print(f"{files:>6} files  {tool:<15} undoable / direct: {ratios}")
+    for name in ("one", "overwritten"):
+        each = undone(managers["undoable"], f"s.{name}", rounds // 4)
+        figures = f"min {min(each):8.3f} ms  median {statistics.median(each):8.3f} ms"
+        print(f"{files:>6} files  s.{name:<13} undo      {figures}")
 
 
 def interleaved(
@@ -112,6 +121,18 @@ def interleaved(
             assert result.protections["writes"].startswith(way)
             put_aside(folder / way)
     return times
+
+
+def undone(manager: SkillManager, tool: str, rounds: int) -> list[float]:
+    times: list[float] = []
+    for _ in range(rounds + _WARM_UP):
+        result = manager.call(tool, {})
+        started = time.perf_counter()
+        undo = manager.undo(result)
+        times.append((time.perf_counter() - started) * 1e3)
+        assert not result.is_error
+        assert not undo.is_error
+    return times[_WARM_UP:]
 
 
 def put_aside(workspace: Path) -> None:

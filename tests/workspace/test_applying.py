@@ -1,12 +1,14 @@
 """Applying against a process that races with it, and on file systems that cannot take it."""
 
 import ctypes
+import errno
+import mmap
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -209,6 +211,64 @@ def test_a_full_workspace_is_as_it_was(tmp_path: Path) -> None:
         assert "free some space" in caught.value.hint
         assert differences(before, tree_of(workspace)) == []
         assert ChangeStore(tmp_path / "store").get("1").state == "staged"
+
+
+def test_a_workspace_whose_quota_is_used_up_is_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with mounted(tmp_path / "other", "size=1m") as (mount, helper):
+        workspace = mount / "workspace"
+        workspace.mkdir()
+        (workspace / "kept").write_text("kept")
+        before = tree_of(workspace)
+        calls: list[Operation] = [("write", "kept", "new"), ("write", "large", "x" * 9_000)]
+        kept = staged(helper, workspace, tmp_path / "layer", tmp_path / "store", *calls)
+
+        def refuse(*_: object) -> int:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
+
+        def write(file: int, data: bytes, place: int) -> int:
+            return refuse() if len(data) > 5_000 else os.pwritev(file, [data], place)
+
+        # As a file system answers whose user has a quota.
+        monkeypatch.setattr(os, "copy_file_range", refuse)
+        monkeypatch.setattr(os, "pwrite", write)
+
+        with pytest.raises(ChangesError, match="quota exceeded") as caught:
+            kept.apply()
+
+        assert "your quota is used up" in caught.value.hint
+        assert differences(before, tree_of(workspace)) == []
+        assert ChangeStore(tmp_path / "store").get("1").state == "staged"
+        monkeypatch.undo()
+        assert kept.apply().conflicts == ()
+        assert (workspace / "kept").read_text() == "new"
+
+
+def test_a_file_that_somebody_has_open_and_mapped_stays_theirs_and_comes_back(
+    tmp_path: Path, helper: OverlayHelper
+) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    for name in ("changed", "deleted"):
+        (workspace / name).write_text(f"old {name}")
+    calls: list[Operation] = [("write", "changed", "new"), ("delete", "deleted")]
+    with ExitStack() as opened:
+        files = [opened.enter_context((workspace / n).open("r+b")) for n in ("changed", "deleted")]
+        seen = [opened.enter_context(mmap.mmap(file.fileno(), 0)) for file in files]
+        inodes = [os.fstat(file.fileno()).st_ino for file in files]
+        kept = staged(helper, workspace, tmp_path / "layer", tmp_path / "store", *calls)
+
+        assert kept.apply().conflicts == ()
+
+        assert [bytes(each) for each in seen] == [b"old changed", b"old deleted"]
+        assert (workspace / "changed").read_text() == "new"
+        assert kept.undo().conflicts == ()
+        assert [(workspace / n).stat().st_ino for n in ("changed", "deleted")] == inodes
+        for each in seen:
+            each[:3] = b"OLD"  # what they write is in the workspace again
+    assert (workspace / "changed").read_text() == "OLD changed"
+    assert (workspace / "deleted").read_text() == "OLD deleted"
 
 
 def test_a_read_only_workspace_is_said(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -635,3 +635,33 @@ def test_a_forked_process_leaves_the_folder_made_ahead_to_its_parent(bench: Benc
     bench.call(("write", "made.txt", "made")).apply()
     assert spares_in(bench.store.directory) == 0
     assert names_in(bench.workspace) == ["made.txt"]
+
+
+def functions_called_by(work: Callable[[], object]) -> int:
+    count = 0
+
+    def called(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_applying_and_undoing_cost_what_changed_and_not_what_is_there(bench: Bench) -> None:
+    costs = list[tuple[int, int]]()
+    for files in (10, 1_000):
+        bench.given(("mkdir", f"{files}"), ("mkdir", f"{files}/inner"))
+        bench.given(*(("write", f"{files}/inner/{n}", "old") for n in range(files)))
+        kept = bench.call(
+            ("write", f"{files}/inner/0", "new"),
+            ("delete", f"{files}/inner/1"),
+            ("write", f"{files}/made", "made"),
+        )
+        costs.append((functions_called_by(kept.apply), functions_called_by(kept.undo)))
+
+    assert costs[0] == costs[1]
