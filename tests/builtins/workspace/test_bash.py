@@ -273,7 +273,7 @@ _SECOND = LimitRule(values={"timeout_seconds": 1}, tools=["bash"])
 _PROJECT = Project(limits=(LimitRule(values={"timeout_seconds": 1}),))
 
 
-@pytest.mark.promise("job-1")
+@pytest.mark.promise("background-1")
 @pytest.mark.parametrize(
     ("limits", "policy", "timeout", "arguments"),
     [
