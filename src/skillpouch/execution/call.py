@@ -82,7 +82,7 @@ class Call:
         `answer` is what the sandbox returned when it started the program.
         """
         limit = self._timeout_seconds
-        if self._is_heard_at_once or limit <= _QUIET_SECONDS:
+        if self._command.conversation is not None or limit <= _QUIET_SECONDS:
             self._listen()
             self._clock = self._loop.call_later(limit, self._time_out)
         else:
@@ -102,10 +102,6 @@ class Call:
                 self._command.unfinished.update(self.output)
                 raise waited.cancellation()
         return reply
-
-    @property
-    def _is_heard_at_once(self) -> bool:
-        return self._on_output is not None or self._command.conversation is not None
 
     def _grow_long(self) -> None:
         self._listen()
