@@ -41,17 +41,45 @@ for number in range(int(count)):
 """
 
 
+# Makes calls that take longer than it waits, so that they become jobs in its own process; ends when
+# all of them have.
+ADOPTER = """
+import asyncio, os, sys
+from skillpouch import SkillManager
+from skillpouch.jobs.soft_limit import SoftLimit, Wanted, call_or_job
+skills, work, given, name, count = sys.argv[1:]
+manager = SkillManager(skills, workspace=work, writes="direct", builtins=True)
+notes = os.open(given, os.O_WRONLY | os.O_APPEND)
+async def call(number):
+    word = f"{name}-{number}"
+    command = {"command": f"echo {word} >> ran; echo begun; sleep 0.4"}
+    limit = SoftLimit(seconds=0.05)
+    left = await call_or_job(manager.executor, Wanted(tool="bash", arguments=command), limit)
+    assert left.job_id, left
+    os.write(notes, f"{left.job_id} {word}\\n".encode())
+    await manager.job(left.job_id).aresult(600)
+async def main():
+    some = asyncio.Semaphore(8)
+    async def one(number):
+        async with some:
+            await call(number)
+    await asyncio.gather(*map(one, range(int(count))))
+asyncio.run(main())
+"""
+
+
 class Callers:
     """Processes that start jobs, until all have been started; a killed one is replaced."""
 
-    def __init__(self, manager: SkillManager, work: Path, given: Path) -> None:
+    def __init__(self, manager: SkillManager, work: Path, given: Path, program: str) -> None:
         self._facts = [str(manager.roots[0]), str(work), str(given)]
+        self._program = program
         self._given = given
         self._running: dict[str, tuple[subprocess.Popen[bytes], int]] = {}
 
     def start(self, count: int) -> None:
         name = f"c{len(self._running)}"
-        words = [sys.executable, "-c", CALLER, *self._facts, name, str(count)]
+        words = [sys.executable, "-c", self._program, *self._facts, name, str(count)]
         self._running[name] = subprocess.Popen(words), count
 
     def kill_one(self, chance: random.Random) -> None:
@@ -80,7 +108,7 @@ def test_every_id_that_was_given_away_ends_once_and_runs_at_most_once(
 ) -> None:
     given = tmp_path / "given"
     given.touch()
-    several = Callers(manager, work, given)
+    several = Callers(manager, work, given, CALLER)
     for _ in range(callers):
         several.start(jobs // callers)
     killed = storm(several, given, jobs, kills)
@@ -101,6 +129,39 @@ def test_every_id_that_was_given_away_ends_once_and_runs_at_most_once(
     assert all(job.state in FINAL for job in store.jobs(limit=10_000))
     killed += [*children_of(host_pid() or 0), kill_host()]
     until(lambda: not any(map(is_alive, killed)), "the end of what the hosts ran")
+
+
+@pytest.mark.promise("job-1")
+@pytest.mark.parametrize(
+    ("jobs", "callers", "kills"),
+    [(60, 3, 4), pytest.param(2_000, 16, 40, marks=pytest.mark.exhaustive)],
+)
+def test_calls_that_became_jobs_of_processes_that_are_killed_end_once_and_run_once(
+    manager: SkillManager, work: Path, tmp_path: Path, jobs: int, callers: int, kills: int
+) -> None:
+    given = tmp_path / "given"
+    given.touch()
+    several = Callers(manager, work, given, ADOPTER)
+    for _ in range(callers):
+        several.start(jobs // callers)
+    chance = random.Random(21)
+    for number in range(kills):
+        wanted = (number + 1) * jobs // (kills + 1)
+        until(partial(is_so_far, several, given, wanted), "the next jobs", 600)
+        several.kill_one(chance)
+    until(lambda: several.are_done, "the end of the callers", 900)
+
+    states = {word: ended(job_id) for job_id, word in lines(given)}
+
+    ran = Counter((work / "ran").read_text().split())
+    assert set(states.values()) <= {"done", "lost"}
+    assert len(states) == len(lines(given)) >= jobs // callers * callers
+    assert [word for word, times in ran.items() if times > 1] == []
+    assert {word for word, state in states.items() if state == "done"} <= ran.keys()
+    assert list(states.values()).count("done") > jobs // 2
+    outputs = {word: user_jobs().job(job_id).output().data for job_id, word in lines(given)}
+    assert {data for word, data in outputs.items() if states[word] == "done"} == {b"begun\n"}
+    assert all(job.state in FINAL for job in user_jobs().jobs(limit=10_000))
 
 
 def storm(several: Callers, given: Path, jobs: int, kills: int) -> list[int]:

@@ -17,6 +17,7 @@ from skillpouch.executor import ToolExecutor
 from skillpouch.integrations.selection import Bound, Tools
 from skillpouch.jobs.job import NoSuchJobError
 from skillpouch.jobs.job_runner import JobRunner, user_jobs
+from skillpouch.jobs.job_tools import job_tools
 from skillpouch.jobs.soft_limit import (
     JOB_CANCEL,
     JOB_OUTPUT,
@@ -27,7 +28,6 @@ from skillpouch.jobs.soft_limit import (
     Wanted,
     call_or_job,
     is_left,
-    job_tools,
 )
 from skillpouch.manager import SkillManager
 from skillpouch.results import ToolResult

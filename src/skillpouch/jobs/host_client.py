@@ -3,7 +3,7 @@
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -101,6 +101,11 @@ class HostClient:
         self.answering: set[asyncio.Task[None]] = set()  # by the approvers of callers
         self.here: dict[str, asyncio.Task[JobState]] = {}  # jobs that this process runs itself
         self._started: dict[str, None] = {}  # jobs that the host was given last
+
+    def run_here(self, job_id: str, running: Coroutine[Any, Any, JobState]) -> None:
+        """Run a job on this loop, the loop thread, and know it until it has ended."""
+        task = self.here[job_id] = asyncio.ensure_future(running)
+        task.add_done_callback(lambda _: self.here.pop(job_id, None))
 
     async def start(self, job: NewJob, secrets: Mapping[str, str]) -> JobRow:
         """Have the host keep a job; when this returns, it is on the disk."""

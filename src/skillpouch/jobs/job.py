@@ -1,6 +1,8 @@
 """Job: the handle of a call that was started and left, its states, and the errors of jobs."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -258,7 +260,8 @@ class KeptQuestion:
 class NewJob:
     """A job before it has a row. `setup` and `call` are what a job host makes the call from.
 
-    A `process` runs it itself: no job host takes it, and it begins at once.
+    A `process` runs it itself: no job host takes it, and it begins at once. Without `started_ns`
+    that is now; a call that becomes a job while it runs has begun before.
     """
 
     id: str
@@ -270,6 +273,7 @@ class NewJob:
     owner: str = ""
     retries: int = 0
     process: int | None = None
+    started_ns: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,6 +317,20 @@ def queued_row(job: NewJob, created_ns: int) -> JobRow:
     )
 
 
+# The job that this code runs for: the approver keeps its question with it.
+running_job: ContextVar[str] = ContextVar("skillpouch_running_job", default="")
+
+
+@contextmanager
+def as_job(job_id: str) -> Iterator[None]:
+    """Let calls inside this block belong to a job."""
+    token = running_job.set(job_id)
+    try:
+        yield
+    finally:
+        running_job.reset(token)
+
+
 def time_of(nanoseconds: int | None) -> datetime | None:
     """Return a time of the store, None if it is not set."""
     return None if nanoseconds is None else datetime.fromtimestamp(nanoseconds / 1e9, UTC)
@@ -328,6 +346,8 @@ class Job:
     def __init__(self, row: JobRow, store: "JobStore") -> None:
         self._row = row
         self._store = store
+        # How many bytes of its output whoever waits with this handle has heard already.
+        self.heard_bytes = 0
 
     @property
     def id(self) -> str:

@@ -110,18 +110,24 @@ def where_it_is(tool: Tool, source: ToolSource) -> dict[str, Any]:
 
     Raises StaysHereError for what exists in this process only.
     """
-    if interceptors:
-        raise StaysHereError("a test intercepts the calls of this process")
-    if isinstance(tool.runs, Function | Hosted):
-        raise StaysHereError("it is code of this process")
-    if isinstance(tool.runs, BuiltIn):
-        raise StaysHereError("it has the state of a conversation in this process")
+    reason = why_here(tool, source)
+    if reason:
+        raise StaysHereError(reason)
     if is_text_home(tool.home):
         return {"skill": tool.skill, "files": _files_below(tool.home)}
-    roots = _roots_of(source)
-    if not roots or not tool.home:
-        raise StaysHereError("its skill was not found below a root")
-    return {"roots": roots}
+    return {"roots": _roots_of(source)}
+
+
+def why_here(tool: Tool, source: ToolSource) -> str:
+    """Return why no other process can run a tool, "" if one can."""
+    if interceptors:
+        return "a test intercepts the calls of this process"
+    if isinstance(tool.runs, Function | Hosted):
+        return "it is code of this process"
+    if isinstance(tool.runs, BuiltIn):
+        return "it has the state of a conversation in this process"
+    is_found = bool(tool.home) and (is_text_home(tool.home) or bool(_roots_of(source)))
+    return "" if is_found else "its skill was not found below a root"
 
 
 def _roots_of(source: object) -> tuple[str, ...]:

@@ -106,7 +106,7 @@ class JobStore:
 
         A caller may ask twice after a crash: there is one job of an id.
         """
-        now = time.time_ns()
+        now = job.started_ns or time.time_ns()
         with self._change() as connection:
             query = "SELECT created_ns FROM jobs WHERE id = ?"
             known = connection.execute(query, (job.id,)).fetchone()
@@ -199,6 +199,15 @@ class JobStore:
         values = [each for _, several in but for each in several]
         rows = self._read(lambda c: c.execute(query, (*values, most)).fetchall())
         return [_row(found) for found in rows]
+
+    def waiting(self, tool: str, session: str, owner: str) -> list[tuple[str, str, str]]:
+        """Return id, setup and call of each job of an owner that waits for approval."""
+        query = (
+            "SELECT id, setup, call FROM jobs WHERE state = 'waiting_for_approval' AND tool = ?"
+            " AND session = ? AND owner = ? ORDER BY number"
+        )
+        values = (tool, session, owner)
+        return self._read(lambda c: c.execute(query, values).fetchall()) if self.exists else []
 
     def call_of(self, job_id: str) -> tuple[str, str]:
         """Return the setup and the call of a job."""

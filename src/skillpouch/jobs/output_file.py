@@ -61,6 +61,42 @@ class OutputWriter:
             self._descriptor = None
 
 
+class HeldOutput:
+    """What a call prints: in memory until it becomes a job, from then on in the file of the job.
+
+    As much is held as the file would keep.
+    """
+
+    def __init__(self) -> None:
+        self._head, self._tail = bytearray(), bytearray()
+        self.total = 0  # how many bytes were held
+        self._writer: OutputWriter | None = None
+
+    def write(self, data: bytes) -> None:
+        """Append bytes."""
+        if self._writer is not None:
+            self._writer.write(data)
+            return
+        self.total += len(data)
+        room = HEAD_BYTES - len(self._head)
+        self._head += data[:room]
+        self._tail += data[room:]
+        del self._tail[:-TAIL_BYTES]
+
+    def keep_in(self, path: Path) -> None:
+        """Write what is held, and all that follows, to a file."""
+        self._writer = OutputWriter(path)
+        self._writer.write(bytes(self._head))
+        if self._tail:
+            self._writer.total = self.total - len(self._tail)
+            self._writer.write(bytes(self._tail))
+        self._head, self._tail = bytearray(), bytearray()
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
 def read_output(path: Path, offset: int, most_bytes: int = OUTPUT_BYTES) -> JobOutput:
     """Return the output from an offset, also while it is written; none without a file."""
     try:

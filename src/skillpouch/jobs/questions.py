@@ -28,8 +28,8 @@ from skillpouch.jobs.job import (
     KeptQuestion,
     NoSuchQuestionError,
     QuestionExpiredError,
+    running_job,
 )
-from skillpouch.jobs.job_run import running_job
 from skillpouch.jobs.job_spec import JobCall
 from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import question_to_json

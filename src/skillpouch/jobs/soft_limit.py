@@ -1,34 +1,34 @@
-"""Waits for a call for a while, then leaves it running as a job; and the tools to go on with it."""
+"""Waits for a call for a while, then leaves it running as a job: one that it was, or becomes."""
 
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from skillpouch.calls import OnOutput, OnStep, ToolCall
+from skillpouch.calls import OnOutput, OnStep
 from skillpouch.errors import CallDeniedError, SkillpouchError
 from skillpouch.jobs.job import (
     FINAL,
     AlreadyAnsweredError,
     Job,
     KeptQuestion,
+    NewJob,
     NoSuchJobError,
     NoSuchQuestionError,
     QuestionExpiredError,
 )
 from skillpouch.jobs.job_runner import JobRunner, user_jobs
 from skillpouch.jobs.questions import answer_and_go_on
-from skillpouch.limits import Writes
+from skillpouch.limits import UsualSeconds, Writes
 from skillpouch.policy.approval import Answer, Question, ask, asking, is_asked_here
 from skillpouch.registry.registry import ToolOverlay, ToolSource
 from skillpouch.results import ToolResult, milliseconds
-from skillpouch.runtime.timers import clocks_stopped
 from skillpouch.text import clean
-from skillpouch.tools import BuiltIn, Effect, Hosted, Tool
+from skillpouch.tools import BuiltIn, Hosted, Tool
 
 _log = logging.getLogger(__name__)
 
@@ -38,8 +38,6 @@ SOFT_LIMIT_SECONDS = 45.0  # hosts of agents give up on a call after a minute
 STILL_RUNNING, WAITING = "still_running", "waiting_for_approval"
 JOB_WAIT, JOB_OUTPUT, JOB_CANCEL = "job_wait", "job_output", "job_cancel"
 
-_USUAL_WAIT_SECONDS = 30.0
-_MOST_OUTPUT_BYTES = 20_000
 _DAY = 86_400.0
 _LONGEST_LINE = 300
 
@@ -82,12 +80,14 @@ class SoftLimit:
 
     After 0 seconds it never is. With `keep_questions`, a call that the policy asks about becomes a
     job that waits for an answer, if there is nobody to ask. `owner` is who makes the call: only
-    jobs of the same owner are reached.
+    jobs of the same owner are reached. With `at_once`, a call that may take longer is a job from
+    its beginning.
     """
 
     seconds: float = SOFT_LIMIT_SECONDS
     keep_questions: bool = False
     owner: str = ""
+    at_once: bool = False
 
     @property
     def wait_seconds(self) -> float | None:
@@ -124,10 +124,12 @@ async def call_or_job(executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit) 
         return found
     async with cancelled_with_us(found):
         is_asked = executor.job_runner().has_approver
-        return await _waited(found, until, wanted, for_answer=is_asked)
+        return await wait_or_ask(found, until, wanted, for_answer=is_asked)
 
 
-async def _waited(job: Job, until: float | None, heard: Wanted, *, for_answer: bool) -> ToolResult:
+async def wait_or_ask(
+    job: Job, until: float | None, heard: Wanted, *, for_answer: bool
+) -> ToolResult:
     """Wait for a job; let the approver of this block, if there is one, answer what it asks."""
     is_asked = is_asked_here()
     while True:
@@ -166,11 +168,41 @@ async def cancelled_with_us(job: Job) -> AsyncIterator[None]:
 async def call_or_start(
     executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit
 ) -> ToolResult | Job:
-    """Make a call that ends within the soft limit; start any other as a job, and return that."""
+    """Return the result of a call that ends within the soft limit, or the job of any other.
+
+    What may take longer is a job from its beginning if its skill or the user says so, since it then
+    outlives this process, or if it may be made again with its key. Anything else becomes a job when
+    it does take longer, or asks somebody. The same call that waits for approval already is that
+    job, and the result says so.
+    """
     runner = executor.job_runner()
-    if _may_outlast(executor.source, runner, wanted, limit.seconds):
-        return await start_job(executor, wanted, limit.owner)
-    if not limit.keep_questions or runner.has_approver:
+    is_early = bool(wanted.key) or limit.at_once
+    has_approver = runner.has_approver
+    joins = limit.keep_questions and not has_approver and not is_early
+    long = _may_outlast(executor.source, runner, wanted, limit.seconds)
+    describe = partial(_described, runner, wanted, limit.owner)
+    found: ToolResult | Job | None = None
+    if long is None:
+        found = await _called(executor, wanted, limit)
+    elif not is_early and (runner.stays_here(long.tool) or long.is_usual):
+        keeps = limit.keep_questions or has_approver
+        call = runner.adoptable(
+            long.tool, limit.owner, describe, keeps_questions=keeps, joins=joins
+        )
+        make = partial(_made, executor, wanted)
+        found = await call.run(make, wanted.on_output, wanted.on_step, limit.seconds)
+    elif not limit.keep_questions and not has_approver and not await _is_allowed(runner, wanted):
+        found = await _made(executor, wanted)  # it is denied, or says what is wrong with it
+    if found is None and joins:
+        find = partial(runner.find_waiting, wanted.tool, limit.owner, describe)
+        same = await asyncio.to_thread(find)
+        found = same and await asyncio.to_thread(left, same)
+    return found or await start_job(executor, wanted, limit.owner)
+
+
+async def _called(executor: CallsAndJobs, wanted: Wanted, limit: SoftLimit) -> ToolResult | None:
+    """Make a call; None if it was denied before anything ran, only because nobody is there."""
+    if not limit.keep_questions or executor.job_runner().has_approver:
         return await _made(executor, wanted)
     nobody = _Nobody()
     try:
@@ -179,28 +211,57 @@ async def call_or_start(
     except CallDeniedError as error:
         if not nobody.stopped(error):
             raise
-        return await start_job(executor, wanted, limit.owner)
+    return None
 
 
-def _may_outlast(source: ToolOverlay, runner: JobRunner, wanted: Wanted, seconds: float) -> bool:
+def _described(runner: JobRunner, wanted: Wanted, owner: str) -> NewJob:
+    return runner.described(*_said(wanted), owner)
+
+
+async def _is_allowed(runner: JobRunner, wanted: Wanted) -> bool:
+    return await runner.is_allowed(*_said(wanted))
+
+
+def _said(wanted: Wanted) -> tuple[str, Any, str | bytes | None, float | None, Writes | None]:
+    return wanted.tool, wanted.arguments, wanted.stdin, wanted.timeout, wanted.writes
+
+
+class _Long(NamedTuple):
+    """A tool whose call may take long; `is_usual`: nobody says that it does."""
+
+    tool: Tool
+    is_usual: bool
+
+
+def _may_outlast(
+    source: ToolOverlay, runner: JobRunner, wanted: Wanted, seconds: float
+) -> _Long | None:
+    """Return the tool of a call that may take longer than some seconds."""
     if seconds <= 0:
-        return False
+        return None
     try:
         tool = source.get(wanted.tool)
         most = runner.time_limit(tool, wanted.arguments, wanted.timeout)
     except SkillpouchError:
-        return False  # a wrong caller: the call itself says what is wrong
-    return most > seconds and not ends_soon(tool, wanted.arguments)
+        return None  # a wrong caller: the call itself says what is wrong
+    if most <= seconds or ends_soon(tool, wanted.arguments):
+        return None
+    return _Long(tool, isinstance(most, UsualSeconds) and not most.declared)
 
 
-async def _made(executor: CallsAndJobs, wanted: Wanted) -> ToolResult:
+async def _made(
+    executor: CallsAndJobs,
+    wanted: Wanted,
+    on_output: OnOutput | None = None,
+    on_step: OnStep | None = None,
+) -> ToolResult:
     return await executor.execute(
         wanted.tool,
         wanted.arguments,
         wanted.stdin,
         timeout=wanted.timeout,
-        on_output=wanted.on_output,
-        on_step=wanted.on_step,
+        on_output=on_output or wanted.on_output,
+        on_step=on_step or wanted.on_step,
         writes=wanted.writes,
     )
 
@@ -270,9 +331,10 @@ async def wait_or_leave(
     """
     try:
         async with asyncio.timeout(seconds):
-            async for update in job.follow():
+            async for update in job.follow(job.heard_bytes):
                 if update.state in FINAL:
                     break
+                job.heard_bytes = update.next_offset
                 if heard is not None and heard.on_output is not None and update.output:
                     heard.on_output("stdout", update.output)
                 if heard is not None and heard.on_step is not None and update.progress:
@@ -329,60 +391,6 @@ def _waits(job: Job, kept: KeptQuestion) -> str:
     )
 
 
-Owner = Callable[[], str]
-
-
-def job_tools(
-    executor: CallsAndJobs,
-    owner: str | Owner = "",
-    *,
-    session: str | None = None,
-    most_seconds: float = SOFT_LIMIT_SECONDS,
-    waits_for_answers: Callable[[], bool] = lambda: True,
-) -> list[Tool]:
-    """Return job_wait, job_output and job_cancel, which reach the jobs of one owner only.
-
-    With a session, only those of this session. `most_seconds` is how long job_wait waits at most;
-    it leaves a job that waits for approval at once if `waits_for_answers` says no.
-    """
-    owner_now = (lambda: owner) if isinstance(owner, str) else owner
-    reach = _Reach(executor, owner_now, session)
-    longest = most_seconds if most_seconds > 0 else SOFT_LIMIT_SECONDS
-    seconds = {
-        "type": "number",
-        "minimum": 0,
-        "description": f"how long to wait, at most {longest:g} s",
-        "default": min(_USUAL_WAIT_SECONDS, longest),
-    }
-    offset = {
-        "type": "integer",
-        "minimum": 0,
-        "description": "from which byte on; the answer to an earlier call names the next one",
-        "default": 0,
-    }
-    return [
-        _tool(
-            JOB_WAIT,
-            "Wait for a call that goes on as a job, and return its result when it has ended.",
-            {"seconds": seconds},
-            partial(_wait, reach, longest, waits_for_answers),
-        ),
-        _tool(
-            JOB_OUTPUT,
-            "Read what a call that goes on as a job has printed so far.",
-            {"offset": offset},
-            partial(_output, reach),
-        ),
-        _tool(
-            JOB_CANCEL,
-            "End a call that goes on as a job, with everything that it started.",
-            {},
-            partial(_cancel, reach),
-            effects=("execute",),
-        ),
-    ]
-
-
 def is_job_tool(tool: Tool) -> bool:
     """Tell whether a tool is one of these three: they never become jobs themselves."""
     return isinstance(tool.runs, Hosted) and tool.id in _IDS
@@ -407,84 +415,3 @@ async def own_job(
     if job.owner != owner or (session is not None and job.session != session):
         raise NoSuchJobError(job_id)
     return job
-
-
-@dataclass(frozen=True, slots=True)
-class _Reach:
-    """Finds jobs by id, and none of another owner or session."""
-
-    executor: CallsAndJobs
-    owner: Owner
-    session: str | None
-
-    async def job(self, call: ToolCall) -> Job:
-        job_id = str(call.arguments["id"])
-        return await own_job(self.executor, job_id, self.owner(), self.session)
-
-
-def _tool(
-    name: str,
-    description: str,
-    parameters: dict[str, Any],
-    run: Callable[[ToolCall], Awaitable[ToolResult]],
-    *,
-    effects: tuple[Effect, ...] = ("read",),
-) -> Tool:
-    job_id = {"type": "string", "minLength": 1, "description": "the id of the job"}
-    return Tool(
-        id=f"skillpouch.{name}",
-        name=name,
-        skill="",
-        description=description,
-        input_schema={
-            "type": "object",
-            "properties": {"id": job_id, **parameters},
-            "required": ["id"],
-            "additionalProperties": False,
-        },
-        runs=Hosted(what=f"Skillpouch's own {name}", run=run),
-        effects=effects,
-        # Longer than it waits: what it waits for may take a moment to be read.
-        timeout_ms=120_000,
-        declared_in="skillpouch",
-        read_by="skillpouch",
-    )
-
-
-async def _wait(
-    reach: _Reach, longest: float, waits_for_answers: Callable[[], bool], call: ToolCall
-) -> ToolResult:
-    job = await reach.job(call)
-    asked = float(call.arguments.get("seconds", _USUAL_WAIT_SECONDS))
-    heard = Wanted(tool=job.tool, on_output=call.on_output, on_step=call.on_step)
-    with clocks_stopped():
-        until = time.monotonic() + min(asked, longest)
-        return await _waited(job, until, heard, for_answer=waits_for_answers())
-
-
-async def _output(reach: _Reach, call: ToolCall) -> ToolResult:
-    job = await reach.job(call)
-    offset = int(call.arguments.get("offset", 0))
-    found = await asyncio.to_thread(job.output, offset, most_bytes=_MOST_OUTPUT_BYTES)
-    text = found.data.decode("utf-8", "replace")
-    note = f"[{found.left_out:,} bytes before this are not kept]\n" if found.left_out else ""
-    is_all = found.is_final and len(found.data) < _MOST_OUTPUT_BYTES
-    then = "that is all" if is_all else f"the next offset is {found.next_offset}"
-    return _told(
-        call,
-        f"{note}{clean(text)}\n[job {job.id} is {job.state}; {then}]",
-        {"output": text, "next_offset": found.next_offset, "state": job.state},
-    )
-
-
-async def _cancel(reach: _Reach, call: ToolCall) -> ToolResult:
-    job = await reach.job(call)
-    state = await job.acancel()
-    words = f"job {job.id} ({job.tool}) is {state}"
-    return _told(call, words, {"id": job.id, "state": state})
-
-
-def _told(call: ToolCall, words: str, value: dict[str, Any]) -> ToolResult:
-    return ToolResult(
-        tool=call.tool.id, outcome="ok", content=words, structured=value, stdout=f"{words}\n"
-    )

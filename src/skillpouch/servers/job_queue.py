@@ -21,15 +21,15 @@ from skillpouch.jobs.job import (
     JobState,
     JobStoreError,
     NewJob,
+    as_job,
+    running_job,
 )
 from skillpouch.jobs.job_run import (
     QUESTION_SECONDS,
     JobSecretsGoneError,
     JobSkillChangedError,
     ProgressRow,
-    as_job,
     run_call,
-    running_job,
 )
 from skillpouch.jobs.job_spec import JobCall, JobSetup, controls_of
 from skillpouch.jobs.job_store import JobStore

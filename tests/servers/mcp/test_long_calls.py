@@ -16,7 +16,9 @@ from mcp_types import ElicitResult
 
 from skillpouch import Policy, SkillManager
 from skillpouch.environment import config_directory
+from skillpouch.needs import Need
 from skillpouch.servers.mcp import HttpSettings, LongCalls, McpServer
+from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 from tests.jobs.hosts import end_host
 from tests.servers.mcp.serving import ERAS, Era, arguments_for, listening
@@ -235,8 +237,9 @@ async def test_a_silent_call_says_that_it_runs(
 
 
 async def test_a_client_that_cancels_ends_the_job(manager: SkillManager, workspace: Path) -> None:
-    patient = LongCalls(soft_limit_seconds=25)  # below the limit of a script
-    async with served(manager, patient) as url, Client(url, mode="legacy") as client:
+    # It takes long, so it is a job from its beginning.
+    Grants().grant(manager.get_skill("demo"), [Need(kind="time", value="2h")], by="user")
+    async with served(manager, LongCalls()) as url, Client(url, mode="legacy") as client:
         calling = asyncio.create_task(client.call_tool("demo__gated", words("a")))
         while not ran(workspace):
             await asyncio.sleep(0.01)

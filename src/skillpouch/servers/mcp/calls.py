@@ -251,6 +251,7 @@ class ToolCallHandler:
             seconds=self._long_calls.soft_limit_seconds,
             keep_questions=self._long_calls.keeps_questions,
             owner=owner_of(context),
+            at_once=takes_tasks(context),
         )
         until = None if limit.wait_seconds is None else time.monotonic() + limit.wait_seconds
         if params.request_state is not None:

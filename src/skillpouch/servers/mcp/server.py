@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from skillpouch.calls import owner_here
 from skillpouch.discovery.watching.listening import Changes
-from skillpouch.jobs.soft_limit import job_tools
+from skillpouch.jobs.job_tools import job_tools
 from skillpouch.manager import SkillManager
 from skillpouch.servers.admission import Admission
 from skillpouch.servers.lifecycle import Stop, drained
