@@ -1,10 +1,14 @@
 """What a job costs: start and wait against a direct call, memory of queued jobs, a function tool.
 
+And what a soft limit costs a call that ends before it: the built-in `bash`, whose own limit is
+longer, through OpenAI and MCP, with a soft limit and without one.
+
 Interleaved in one run; medians and the median of the differences are compared. With `--against
 DIR`, the `src` of another checkout, calls of a function tool are compared with that one, by turns.
 """
 
 import argparse
+import asyncio
 import os
 import signal
 import statistics
@@ -13,8 +17,17 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from skillpouch import SkillManager
+from skillpouch.integrations.long_calls import LongCallOptions
+from skillpouch.integrations.openai import arun_openai_calls
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
 HANDLER = '"""Say ok."""\n\n\ndef handler(args):\n    return {"ok": True}\n'
 GATED = (
@@ -51,11 +64,11 @@ def main() -> None:
             os.environ[f"XDG_{name}_HOME"] = f"{folder}/{name.lower()}"
         try:
             race(Path(folder), options.rounds)
+            asyncio.run(soft_limits(Path(folder), options.rounds))
             queue(Path(folder), options.queued)
         finally:
             end_host(Path(folder))
-        if options.against:
-            compare(options.against)
+        compare(options.against)
 
 
 def manager_in(folder: Path) -> SkillManager:
@@ -88,6 +101,50 @@ def race(folder: Path, rounds: int) -> None:
     print(f"a job takes {more:.2f} ms more at the median (target: 10 ms)")
 
 
+async def soft_limits(folder: Path, rounds: int) -> None:
+    """Run a command that ends at once, where it may be left after a while and where it may not."""
+    manager_in(folder)
+    words = {"root": str(folder / "skills"), "workspace": str(folder / "work")}
+    manager = SkillManager(words["root"], workspace=words["workspace"], builtins=True)
+    async with served(words) as left, served(words, "--soft-limit", "0") as never:
+        arguments = {"command": "true"}
+        ways: dict[str, Callable[[], Awaitable[object]]] = {
+            "direct": lambda: manager.acall("bash", arguments),
+            "OpenAI": lambda: asked(manager, LongCallOptions()),
+            "OpenAI, no soft limit": lambda: asked(manager, LongCallOptions(soft_limit_seconds=0)),
+            "MCP": lambda: left.call_tool("bash", arguments),
+            "MCP, no soft limit": lambda: never.call_tool("bash", arguments),
+        }
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for number in range(rounds + 20):
+            for name in sorted(ways, reverse=bool(number % 2)):
+                started = time.perf_counter()
+                await ways[name]()
+                if number >= 20:
+                    times[name].append((time.perf_counter() - started) * 1e3)
+    for name, each in times.items():
+        low, middle = min(each), statistics.median(each)
+        print(f"bash: {name:<22} min {low:7.3f} ms   median {middle:7.3f} ms")
+    for name in ("OpenAI", "MCP"):
+        pairs = zip(times[name], times[f"{name}, no soft limit"], strict=True)
+        more = statistics.median(one - other for one, other in pairs)
+        print(f"through {name} the soft limit costs {more:.2f} ms at the median")
+
+
+def served(words: dict[str, str], *more: str) -> Client:
+    said = ["-m", "skillpouch", "serve", "mcp", "--builtin", *more]
+    said += [word for name, value in words.items() for word in (f"--{name}", value)]
+    program = StdioServerParameters(command=sys.executable, args=said, env=dict(os.environ))
+    return Client(stdio_client(program))
+
+
+async def asked(manager: SkillManager, options: LongCallOptions) -> object:
+    function = {"name": "bash", "arguments": '{"command": "true"}'}
+    call = {"id": "1", "type": "function", "function": function}
+    message = {"role": "assistant", "tool_calls": [call]}
+    return await arun_openai_calls(message, manager, long_calls=options)
+
+
 def queue(folder: Path, count: int) -> None:
     """Queue jobs behind one that waits, and see what that costs host and caller."""
     (folder / "config/skillpouch").mkdir(parents=True, exist_ok=True)
@@ -113,10 +170,12 @@ def queue(folder: Path, count: int) -> None:
         job.result(600)
 
 
-def compare(other: Path) -> None:
+def compare(other: Path | None) -> None:
+    """Call a function tool, by turns here and in another checkout, if there is one."""
     # The time of the processor: on a busy machine the rest is mostly waiting.
-    found: dict[str, list[float]] = {"this": [], "other": []}
-    paths = {"this": str(Path(__file__).parent.parent / "src"), "other": str(other)}
+    paths = {"this": str(Path(__file__).parent.parent / "src")}
+    paths |= {"other": str(other)} if other else {}
+    found: dict[str, list[float]] = {name: [] for name in paths}
     for number in range(12):
         for name in sorted(paths, reverse=bool(number % 2)):
             ran = subprocess.run(
@@ -126,11 +185,12 @@ def compare(other: Path) -> None:
                 check=True,
             )
             found[name].append(float(ran.stdout))
-    ratios = [one / two for one, two in zip(found["this"], found["other"], strict=True)]
     for name, each in found.items():
         low, middle = min(each), statistics.median(each)
         print(f"function tool, {name:<6} min {low:6.1f} µs   median {middle:6.1f} µs")
-    print(f"median of the ratios: {statistics.median(ratios):.3f}")
+    if other:
+        ratios = [one / two for one, two in zip(found["this"], found["other"], strict=True)]
+        print(f"median of the ratios: {statistics.median(ratios):.3f}")
 
 
 def host_of(folder: Path) -> int:
