@@ -279,6 +279,28 @@ def test_a_process_that_is_killed_before_the_soft_limit_has_promised_nothing(wor
     assert user_jobs().jobs() == []
 
 
+LEAVES = """
+import sys
+from skillpouch import ToolExecutor
+from skillpouch.integrations.long_calls import LongCallOptions, call_tool_sync
+executor = ToolExecutor(workspace=sys.argv[1], builtins=True, writes="undoable")
+command = {"command": "echo 1 > made; echo begun; sleep 600"}
+left = call_tool_sync(executor, "bash", command, LongCallOptions(soft_limit_seconds=2))
+print(left.job_id, flush=True)
+"""
+
+
+def test_a_process_that_exits_ends_it_and_says_nothing_of_it(work: Path) -> None:
+    work.mkdir(exist_ok=True)
+
+    told = subprocess.run(
+        [sys.executable, "-c", LEAVES, str(work)], capture_output=True, check=True, text=True
+    )
+
+    assert told.stderr == ""
+    assert user_jobs().job(told.stdout.strip()).state == "cancelled"
+
+
 # Kills the process before or after one of its commits to the file of jobs.
 KILLED = """
 import os, signal, sqlite3

@@ -31,7 +31,7 @@ from skillpouch.jobs.job import (
 )
 from skillpouch.jobs.job_store import JobStore
 from skillpouch.jobs.kept_json import error_from_json
-from skillpouch.runtime.loop_thread import run_on_thread
+from skillpouch.runtime.loop_thread import run_blocking, run_on_thread
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +40,7 @@ HOST = "skillpouch.servers.job_host"
 _STARTING_SECONDS = 60.0
 _POLL_SECONDS = 0.2  # for jobs that another process runs itself: it has no socket
 _MOST_TRIES = 20
+_ENDING_SECONDS = 5.0  # a process that exits waits no longer for the jobs that it ran itself
 _NO_OUTPUT = 2**62  # an offset after everything
 
 
@@ -104,8 +105,17 @@ class HostClient:
 
     def run_here(self, job_id: str, running: Coroutine[Any, Any, JobState]) -> None:
         """Run a job on this loop, the loop thread, and know it until it has ended."""
+        _clients.end_at_exit()
         task = self.here[job_id] = asyncio.ensure_future(running)
         task.add_done_callback(lambda _: self.here.pop(job_id, None))
+
+    async def end_here(self) -> None:
+        """End the jobs that this process runs itself: it exits."""
+        tasks = list(self.here.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=_ENDING_SECONDS)
 
     async def start(self, job: NewJob, secrets: Mapping[str, str]) -> JobRow:
         """Have the host keep a job; when this returns, it is on the disk."""
@@ -324,6 +334,26 @@ class _Clients:
     def forget(self) -> None:
         self.lock = threading.Lock()
         self.known: dict[Path | None, HostClient] = {}
+        self.ends_at_exit = False
+
+    def end_at_exit(self) -> None:
+        """Have the jobs of this process ended before it exits, while there are threads."""
+        if self.ends_at_exit:
+            return
+        self.ends_at_exit = True
+        # Functions of `atexit` come too late: a job needs threads to keep its end and its changes,
+        # and those of concurrent.futures are ended by the same list, in the reverse order.
+        import concurrent.futures.thread  # noqa: F401 - it must be on the list before
+
+        register = getattr(threading, "_register_atexit", None)
+        if register is not None:
+            with suppress(RuntimeError):  # the process exits already
+                register(self._end)
+
+    def _end(self) -> None:
+        for client in list(self.known.values()):
+            if client.here:
+                run_blocking(client.end_here())
 
     def of(self, store: JobStore) -> HostClient:
         with self.lock:
