@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from skillpouch.errors import CommandStartError, PathReplacedError
+from skillpouch.execution import zygote_pool
 from skillpouch.execution.command import Command, Ended
-from skillpouch.execution.confinement import Confinement
+from skillpouch.execution.confinement import Confinement, Plan
 from skillpouch.execution.engine import Engine
 from skillpouch.execution.zygote_client import probe
 from skillpouch.limits import Limits
@@ -153,6 +154,28 @@ async def test_a_granted_path_with_a_link_in_it_is_refused(
 
     with pytest.raises(PathReplacedError, match="link"):
         await engine.run(true_in(workspace), confinement)
+
+
+async def test_a_file_that_is_replaced_once_while_a_call_begins_stops_nothing(
+    engine: Engine, workspace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache, new = tmp_path / "cache", tmp_path / "new"
+    cache.write_text("old\n")
+    new.write_text("new\n")
+    look = zygote_pool._key
+
+    def look_then_replace(plan: Plan) -> zygote_pool.Key:
+        seen = look(plan)
+        if new.exists():
+            new.rename(cache)
+        return seen
+
+    monkeypatch.setattr(zygote_pool, "_key", look_then_replace)
+    command = Command(argv=("/bin/cat", str(cache)), env={}, cwd=workspace)
+
+    ended = await engine.run(command, Confinement(workspace=workspace, readable=(cache,)))
+
+    assert ended.stdout.text == "new\n"
 
 
 @pytest.mark.promise("fs-1")

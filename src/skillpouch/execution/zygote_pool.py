@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from skillpouch.errors import PathReplacedError
 from skillpouch.execution.command import SandboxKey
 from skillpouch.execution.confinement import Plan
 from skillpouch.execution.opened_paths import Identity, OpenedPaths
@@ -108,6 +109,13 @@ class ZygotePool:
         """Return the plan's zygote, started if needed; None while too many others are busy."""
         if self._closed:
             return None
+        try:
+            return self._find_or_start(plan)
+        except PathReplacedError:
+            # Once more: whoever installs a package replaces files of the system meanwhile.
+            return self._find_or_start(plan)
+
+    def _find_or_start(self, plan: Plan) -> AnyZygote | None:
         key = _key(plan)
         zygote = self._zygotes.get(key)
         if zygote is not None and not zygote.alive:
