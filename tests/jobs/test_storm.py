@@ -42,7 +42,7 @@ for number in range(int(count)):
 
 
 # Makes calls that take longer than it waits, so that they become jobs in its own process; ends when
-# all of them have.
+# all of them have. On a busy machine it may see that a call has ended as soon as that it waited.
 ADOPTER = """
 import asyncio, os, sys
 from skillpouch import SkillManager
@@ -55,9 +55,9 @@ async def call(number):
     command = {"command": f"echo {word} >> ran; echo begun; sleep 0.4"}
     limit = SoftLimit(seconds=0.05)
     left = await call_or_job(manager.executor, Wanted(tool="bash", arguments=command), limit)
-    assert left.job_id, left
-    os.write(notes, f"{left.job_id} {word}\\n".encode())
-    await manager.job(left.job_id).aresult(600)
+    os.write(notes, f"{left.job_id or left.content} {word}\\n".encode())
+    if left.job_id:
+        await manager.job(left.job_id).aresult(600)
 async def main():
     some = asyncio.Semaphore(8)
     async def one(number):
@@ -151,15 +151,16 @@ def test_calls_that_became_jobs_of_processes_that_are_killed_end_once_and_run_on
         several.kill_one(chance)
     until(lambda: several.are_done, "the end of the callers", 900)
 
-    states = {word: ended(job_id) for job_id, word in lines(given)}
+    left = {word: job_id for job_id, word in lines(given) if job_id != "begun"}
+    states = {word: ended(job_id) for word, job_id in left.items()}
 
     ran = Counter((work / "ran").read_text().split())
     assert set(states.values()) <= {"done", "lost"}
-    assert len(states) == len(lines(given)) >= jobs // callers * callers
+    assert len({word for _, word in lines(given)}) == len(lines(given)) == jobs // callers * callers
     assert [word for word, times in ran.items() if times > 1] == []
     assert {word for word, state in states.items() if state == "done"} <= ran.keys()
     assert list(states.values()).count("done") > jobs // 2
-    outputs = {word: user_jobs().job(job_id).output().data for job_id, word in lines(given)}
+    outputs = {word: user_jobs().job(job_id).output().data for word, job_id in left.items()}
     assert {data for word, data in outputs.items() if states[word] == "done"} == {b"begun\n"}
     assert all(job.state in FINAL for job in user_jobs().jobs(limit=10_000))
 
