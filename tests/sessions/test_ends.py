@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from skillpouch import SessionManager
-from skillpouch.backends.delivery import process_folder
+from skillpouch.backends.delivery import process_folder, python_folder
 from skillpouch.sessions import SessionEndedError, UnknownSessionError
 from tests.runtime.test_removal import nest
 from tests.sessions.conftest import data, files, processes_in, say, state
@@ -25,6 +25,7 @@ def rows() -> dict[str, int]:
 
 @pytest.mark.promise("sess-2")
 async def test_a_destroyed_session_leaves_no_process_no_file_and_no_row() -> None:
+    python_folder()  # of the process, made by whichever call needs it first
     others = set(process_folder().rglob("*"))
     sessions = SessionManager(builtins=True, define_tools=True)
     session = await sessions.create_session()
