@@ -130,13 +130,13 @@ class ToolResult:
     went, in milliseconds. `run_later` are paths the call made that other programs run
     unconfined, such as git hooks. `refused_hosts` are hosts that it tried to reach without a
     grant; with `refused_sockets` it tried to make a unix socket without one, with
-    `refused_network` to look up a name. With `found_nobody` it connected to 127.0.0.1, which is
-    its own, where nobody listened; with `left_in_home` it left hidden files in its HOME, which was
-    its own, too. `left_running` is "server" or "processes" if it left those behind, which ended
-    with it. `notes` are what Skillpouch added at the end of `content`, a line each. `http` is
-    set when a web service answered. If `files_complete` is false, the workspace has too many files
-    to compare all of them: others may have changed, and one that is
-    reported as modified may be new.
+    `refused_network` to look up a name, and `looked_up` are the hosts among these names. With
+    `found_nobody` it connected to 127.0.0.1, which is its own, where nobody listened; with
+    `left_in_home` it left hidden files in its HOME, which was its own, too. `left_running` is
+    "server" or "processes" if it left those behind, which ended with it. `notes` are what
+    Skillpouch added at the end of `content`, a line each. `http` is set when a web service
+    answered. If `files_complete` is false, the workspace has too many files to compare all of them:
+    others may have changed, and one that is reported as modified may be new.
     `writes` tells how the call wrote: "direct", "undoable" or "staged". Unless it was direct,
     `changes` are exactly what it did, and `call_id` is what `undo`, `apply`, `discard` and `diff`
     take: its number in the journal, where it has one. `conflicts` were left alone. If changes
@@ -165,6 +165,7 @@ class ToolResult:
     refused_hosts: tuple[str, ...] = ()
     refused_sockets: bool = False
     refused_network: bool = False
+    looked_up: tuple[str, ...] = ()
     found_nobody: bool = False
     left_in_home: bool = False
     left_running: Literal["", "processes", "server"] = ""

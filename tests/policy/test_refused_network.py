@@ -49,9 +49,10 @@ def test_an_answer_without_the_network_it_wanted_says_so_and_names_the_host(
     result = result_of(home, workspace)
 
     note = (
-        "note: it wanted the network, of which it was not granted any; its code names"
-        f" api.example.com: `skillpouch trust demo --host api.example.com --root {home.parent}`"
+        "note: it wanted api.example.com, and was not granted any network:"
+        f" `skillpouch trust demo --host api.example.com --root {home.parent}`"
     )
+    assert result.looked_up == ("api.example.com",)
     assert (result.outcome, result.data, result.refused_network) == ("ok", "0 results\n", True)
     assert (result.content, result.notes) == (f"0 results\n{note}", (note,))
 
@@ -67,15 +68,16 @@ def test_the_host_may_be_in_a_module_of_the_skill(write_skill: WriteSkill, works
     assert f"--host api.example.com --root {home.parent}" in result_of(home, workspace).content
 
 
-def test_a_host_that_nobody_names_is_left_to_the_reader(
+def test_a_host_that_only_the_call_looked_up_is_named_as_such(
     write_skill: WriteSkill, workspace: Path
 ) -> None:
     script = SWALLOWS.replace('"https://api.example.com/v1"', '"https://api" + ".example.com"')
     home = write_skill(files={"scripts/x.py": script})
 
     assert result_of(home, workspace).content.endswith(
-        "note: it wanted a host that neither its files nor its arguments name, and was not granted"
-        f" any network: `skillpouch trust demo --host HOST --root {home.parent}`"
+        "note: it wanted api.example.com, which neither its files nor its arguments name, and was"
+        " not granted any network: `skillpouch trust demo --host api.example.com"
+        f" --root {home.parent}`"
     )
 
 

@@ -186,6 +186,8 @@ def given_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> di
 # npm waits 10 s and more before each new attempt, pip and uv about 10 s in all: without a network,
 # `npx tsc` took longer than most calls may, and nobody was told why.
 _NO_RETRIES = dict.fromkeys(("npm_config_fetch_retries", "PIP_RETRIES", "UV_HTTP_RETRIES"), "0")
+# By TCP, resolv.conf(5): the sandbox is asked, and tells which hosts were wanted.
+_NO_RETRIES["RES_OPTIONS"] = "use-vc attempts:1"
 
 
 def skill_variables(call: ToolCall) -> dict[str, str]:

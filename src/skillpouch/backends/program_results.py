@@ -91,6 +91,7 @@ def result_of(call: ToolCall, ended: Ended, *, before: Before | None) -> ToolRes
         refused_hosts=ended.refused_hosts,
         refused_sockets=bool(ended.traces & wire.TRIED_SOCKETS),
         refused_network=bool(ended.traces & wire.TRIED_NETWORK),
+        looked_up=ended.looked_up,
         found_nobody=bool(ended.traces & wire.FOUND_NOBODY),
         left_in_home=bool(ended.traces & wire.LEFT_HOME),
         left_running=_left_running(ended),

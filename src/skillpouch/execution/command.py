@@ -111,7 +111,8 @@ class Ended:
     "timeout", "output_limit", "memory_limit" or "zygote_lost". `warm`: a process that was already
     running served it; if that was possible but did not happen, `cold_because` says why.
     `refused_hosts` are hosts that it requested from its proxy without a grant, written as they
-    would have to be granted; `traces` are other things that it tried without one, or left behind.
+    would have to be granted; `looked_up` are those that it looked up without any grant of one;
+    `traces` are other things that it tried without one, or left behind.
     """
 
     outcome: Outcome
@@ -127,6 +128,7 @@ class Ended:
     warm: bool = False
     cold_because: str = ""
     refused_hosts: tuple[str, ...] = ()
+    looked_up: tuple[str, ...] = ()
     traces: int = 0  # TRIED_SOCKETS, TRIED_NETWORK, LEFT_HOME … of `wire`
     laps: tuple[tuple[str, float], ...] = ()  # the steps of the duration, each with its seconds
 

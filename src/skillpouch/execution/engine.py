@@ -412,6 +412,7 @@ def _ended(finished: Finished | None, ran: Ran, chosen: Plan, spent: Spent) -> E
         warm=ran.warm,
         cold_because=spent.cold_because,
         refused_hosts=ran.refused,
+        looked_up=finished.looked_up if finished is not None else (),
         traces=finished.traces if finished is not None else 0,
         laps=spent.laps,
     )

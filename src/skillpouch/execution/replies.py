@@ -1,13 +1,14 @@
 """The replies of a sandbox: how a program ended, or why none ran; parsed from its packets."""
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from skillpouch.execution.command import TIMED_OUT, Outcome, Usage
 from skillpouch.execution.preforked.protocol import CRASHED, REASONS
 from skillpouch.execution.zygote import wire
 
-_MOST_PARTS = 8
+_MOST_PARTS = 7  # numbers of a packet; after those of an end come names
+_MOST_NAMES = 5
 _MOST = 1 << 48  # above any real time or size; a longer number might not fit a float
 
 
@@ -23,6 +24,7 @@ class Finished:
     reusable: bool
     traces: int = 0  # of what it tried without a grant, and of what it left: see `wire.TRACES`
     ended_at: float = 0.0  # on the monotonic clock of the machine; 0 if not reported
+    looked_up: tuple[str, ...] = ()  # hosts, without a network in which to find them
 
     @property
     def usage(self) -> Usage | None:
@@ -74,8 +76,10 @@ def read_reply(packet: bytes) -> Reply | Ready:
     if kind == wire.FAILED:
         return Lost(reason=body.strip().decode(errors="replace"))
     try:
-        numbers = [int(word) for word in body.split(maxsplit=_MOST_PARTS)]
-        return _from_numbers(kind, numbers)
+        words = body.split(maxsplit=_MOST_PARTS + _MOST_NAMES)
+        reply = _from_numbers(kind, [int(word) for word in words[:_MOST_PARTS]])
+        names = tuple(word.decode("ascii") for word in words[_MOST_PARTS:])
+        return replace(reply, looked_up=names) if isinstance(reply, Finished) and names else reply
     except ValueError:
         return Lost()
 

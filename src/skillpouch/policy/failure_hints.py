@@ -209,10 +209,11 @@ def _without_proxy(result: ToolResult, call: ToolCall) -> list[str]:
 
 
 def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
-    """Name the hosts that the call wanted, if its arguments or the files of its skill do.
+    """Name the hosts that the call looked up, or that its arguments or files of its skill name.
 
     Its output is untrusted, and may be a page that a tool has read: a host that is only there is
-    never proposed, because whoever wrote the page may own it.
+    never proposed, because whoever wrote the page may own it. One that the call looked up is what
+    it wanted; if nothing else names it, that is said.
     """
     said = last_words(result)
     is_told = _says(said, _NO_NETWORK) or (result.is_error and "getaddrinfo" in said)
@@ -223,7 +224,7 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     given = json.dumps(call.arguments, default=str)
     # Where the output tells of no network, an address in it is one like any other.
     told = _names_in(said) if is_told else []
-    hosts = [host for host in told if _is_its_own(host, call, given)]
+    hosts = list(result.looked_up) or [host for host in told if _is_its_own(host, call, given)]
     in_code = [] if hosts else list(islice(_hosts_in_code(call), _MOST_HOSTS))
     # An address that is given may be all that is fetched, or only be read for a part of it.
     hosts = hosts or [host for host in _names_in(given) if host not in in_code]
@@ -238,6 +239,8 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
         given_hosts = f", and its arguments {', '.join(hosts)}" if hosts else ""
         return [f"note: {reason}; its code names {', '.join(in_code)}{given_hosts}: `{command}`"]
     wanted = ", ".join(hosts) or "a host that neither its files nor its arguments name"
+    if hosts and not any(_is_its_own(host, call, given) for host in hosts):
+        wanted += ", which neither its files nor its arguments name"
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
 
 

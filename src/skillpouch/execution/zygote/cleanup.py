@@ -8,11 +8,14 @@ import os
 import stat
 import time
 
-from skillpouch.execution.zygote import kernel, namespaces, wire
+from skillpouch.execution.zygote import kernel, lookups, namespaces, wire
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import select
     from collections.abc import Iterator
+
+    from skillpouch.execution.zygote.lookups import NameServer
 
 
 class Priorities:
@@ -86,9 +89,10 @@ class OwnLoopback:
     alive when all processes of its call are dead: in a message that nobody received, unix(7).
     """
 
-    def __init__(self, proxy_port: int) -> None:
+    def __init__(self, proxy_port: int, names: NameServer | None) -> None:
         flags = os.O_RDONLY | os.O_CLOEXEC
         self._proxy_port = proxy_port  # 0 without a proxy, which uses the loopback for every call
+        self.name_server = names
         self._counters = os.open("/proc/self/net/dev", flags)
         self._sockets = os.open("/proc/self/net/sockstat", flags)
         self._at_start = self._now()
@@ -101,6 +105,8 @@ class OwnLoopback:
 
         Who waits for a server of its own finds nobody at first, and somebody then.
         """
+        if self.name_server is not None and self.name_server.is_closed:
+            return 0  # it may be what was not found
         failed, accepted = self._connections()
         return wire.FOUND_NOBODY if failed and not accepted else 0
 
@@ -110,7 +116,7 @@ class OwnLoopback:
             with open("/proc/self/net/" + name, "rb") as file:
                 found = [line.split() for line in file]
             ports = [int(words[1][-4:], 16) for words in found if words[3] == _LISTENS]
-            if any(port != self._proxy_port for port in ports):
+            if any(port not in (self._proxy_port, lookups.PORT) for port in ports):
                 return True
         return False
 
@@ -123,7 +129,8 @@ class OwnLoopback:
         with open("/proc/self/net/snmp", "rb") as file:
             lines = [line.split() for line in file if line.startswith(b"Tcp:")]
         figures = dict(zip(*lines, strict=True))
-        return int(figures[b"AttemptFails"]), int(figures[b"PassiveOpens"])
+        looked_up = 0 if self.name_server is None else self.name_server.asked
+        return int(figures[b"AttemptFails"]), int(figures[b"PassiveOpens"]) - looked_up
 
     def _now(self) -> tuple[bytes, bytes]:
         # The first line counts the sockets of this network, the others partly all of the machine.
@@ -150,6 +157,21 @@ class OwnFolders:
             return all(part.is_as_it_was() for part in self._parts)
         except OSError:
             return False  # the call may have made it unreadable
+
+    def watch(self, poll: select.poll) -> None:
+        """Have lookups of names be told of."""
+        if self._loopback is not None and self._loopback.name_server is not None:
+            self._loopback.name_server.watch(poll)
+
+    def take_lookup(self, poll: select.poll, fd: int) -> bool:
+        """Handle an event of a lookup, if it is one."""
+        server = self._loopback.name_server if self._loopback is not None else None
+        return server is not None and server.take(poll, fd)
+
+    def names(self) -> list[bytes]:
+        """Return the hosts that the call looked up."""
+        server = self._loopback.name_server if self._loopback is not None else None
+        return [] if server is None else server.names()
 
     def running(self, main: int) -> int:
         """Tell what of a call runs on after its program, `main`, has ended."""
@@ -233,6 +255,15 @@ class SharedFolder:
     def traces(self) -> int:
         """Nothing is known: it was emptied."""
         return 0
+
+    def watch(self, _poll: select.poll) -> None:
+        """Nothing to do: it has no network."""
+
+    def take_lookup(self, _poll: select.poll, _fd: int) -> bool:
+        return False
+
+    def names(self) -> list[bytes]:
+        return []
 
     def running(self, _main: int) -> int:
         """Nothing is known: servers of the machine are in the same network."""

@@ -15,6 +15,7 @@ from skillpouch.execution.zygote.cleanup import (
     Priorities,
     SharedFolder,
 )
+from skillpouch.execution.zygote.lookups import NameServer
 from skillpouch.execution.zygote.notices import HandedOver
 from skillpouch.execution.zygote.seal import Seal
 from skillpouch.execution.zygote.spawn import (
@@ -28,6 +29,7 @@ from skillpouch.execution.zygote.spawn import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from resource import struct_rusage
 
     from skillpouch.execution.zygote.namespaces import NewRoot
@@ -63,6 +65,7 @@ class WarmSandboxProcess:
         self._poll = select.poll()
         for fd in (sock.fileno(), control.fileno(), self._alarm):
             self._poll.register(fd, select.POLLIN)
+        leftovers.watch(self._poll)
 
     def answer(self, handed: HandedOver) -> None:
         """Answer the system calls that are handed over; report sockets without a grant."""
@@ -76,6 +79,8 @@ class WarmSandboxProcess:
             ready = dict(self._poll.poll())
             if self._handed.fd in ready:
                 self._handed.take(self._poll, ready[self._handed.fd])
+            for fd in ready:
+                self._leftovers.take_lookup(self._poll, fd)
             if self._alarm in ready:
                 alarm.clear(self._alarm)
                 reap_ended()
@@ -133,8 +138,10 @@ class WarmSandboxProcess:
         # its call before the host knows.
         clean = clean and numbers[0] >= 0 and not self._handed.tried
         now = time.monotonic_ns() // 1000  # measured here, because a busy host reads it later
-        traces = self._handed.tried | left | (0 if clean else self._leftovers.traces())
-        self._say(wire.ENDED, [self._call, *numbers, int(clean) | traces, now])
+        names = self._leftovers.names()
+        traces = self._handed.tried | left | (wire.TRIED_NETWORK if names else 0)
+        traces |= 0 if clean else self._leftovers.traces()
+        self._say(wire.ENDED, [self._call, *numbers, int(clean) | traces, now], names)
         self._call += 1
         self._served = None
         return clean and self._ask_for_next()
@@ -152,9 +159,9 @@ class WarmSandboxProcess:
         self._tree.end()
         return not self._tree.signal(signals.KILL)
 
-    def _say(self, kind: bytes, numbers: list[int]) -> None:
+    def _say(self, kind: bytes, numbers: list[int], names: Sequence[bytes] = ()) -> None:
         try:
-            self._sock.send(kind + b"".join(b" %d" % number for number in numbers))
+            self._sock.send(b" ".join((kind, *(b"%d" % number for number in numbers), *names)))
         except OSError:
             return  # the host is gone, as the next receive will show
 
@@ -217,6 +224,7 @@ class SandboxProcess:
         self._poll = select.poll()
         self._poll.register(sock.fileno(), select.POLLIN)
         self._poll.register(self._alarm, select.POLLIN)
+        leftovers.watch(self._poll)
         self._handed = HandedOver(-1)
         self._served: int | None = None  # whether it was a server, if it was told to end
 
@@ -259,10 +267,11 @@ class SandboxProcess:
         clean = self._is_as_new() and not self._handed.tried
         status, usage = ended
         microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
-        state = int(clean) | left | self._handed.tried
+        names = self._leftovers.names()
+        state = int(clean) | left | self._handed.tried | (wire.TRIED_NETWORK if names else 0)
         state |= 0 if clean else self._leftovers.traces()
-        figures = (call, status, *microseconds, usage.ru_maxrss, state)
-        self._answer(wire.ENDED + b" %d %d %d %d %d %d" % figures)
+        figures = (call, status, *microseconds, usage.ru_maxrss, state, 0)
+        self._answer(b" ".join((wire.ENDED + b" %d %d %d %d %d %d %d" % figures, *names)))
         return clean
 
     def _left_by(self, pid: int) -> int:
@@ -294,7 +303,7 @@ class SandboxProcess:
                         return ended
                 elif fd == self._handed.fd:
                     self._handed.take(self._poll, events)
-                elif not self._obey(call):
+                elif not self._leftovers.take_lookup(self._poll, fd) and not self._obey(call):
                     return None
 
     def _obey(self, call: int) -> bool:
@@ -425,7 +434,15 @@ def _enter_network(config: Fields, limits: Fields) -> OwnLoopback | None:
     namespaces.enter()
     if config["proxy_port"]:
         namespaces.listen_for_host(limits["listener_fd"], config["proxy_port"])
-    return OwnLoopback(config["proxy_port"] or 0)
+        return OwnLoopback(config["proxy_port"], None)
+    return OwnLoopback(0, _name_server())
+
+
+def _name_server() -> NameServer | None:
+    try:
+        return NameServer()
+    except OSError:
+        return None  # its calls look up names as if there were no server
 
 
 def _mount_view(config: Fields, limits: Fields, root: NewRoot) -> None:
