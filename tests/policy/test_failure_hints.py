@@ -339,7 +339,10 @@ def test_a_script_that_wanted_the_network_is_told_the_host_and_the_command(
 
 
 def test_the_host_may_be_told_by_the_arguments(write_skill: WriteSkill, workspace: Path) -> None:
-    script = "import socket\ndef main(url: str) -> str:\n    socket.getaddrinfo('a.example', 80)\n"
+    script = (
+        "import os, socket\ndef main(url: str) -> str:\n    del os.environ['RES_OPTIONS']\n"
+        "    socket.getaddrinfo('a.example', 80)\n"
+    )
     home = write_skill(files={"scripts/x.py": script})
     manager = SkillManager(home.parent, workspace=workspace, cache=False)
 
@@ -352,16 +355,19 @@ def test_the_code_may_ask_another_host_than_the_arguments_name(
     write_skill: WriteSkill, workspace: Path
 ) -> None:
     script = (
-        "import urllib.request\ndef main(url: str) -> str:\n"
+        "import os, urllib.request\ndef main(url: str) -> str:\n"
         "    part = url.rpartition('/')[2]\n"
+        "    if part != 'a':\n        del os.environ['RES_OPTIONS']\n"
         "    try:\n        urllib.request.urlopen(f'https://api.example.com/{part}')\n"
         "    except OSError:\n        raise SystemExit('Temporary failure in name resolution')\n"
     )
     home = write_skill(files={"scripts/x.py": script})
     manager = SkillManager(home.parent, workspace=workspace, cache=False)
 
-    content = manager.call("demo.x", {"url": "https://www.example.com/design/a"}).content
+    heard = manager.call("demo.x", {"url": "https://www.example.com/design/a"}).content
+    content = manager.call("demo.x", {"url": "https://www.example.com/design/b"}).content
 
+    assert f"`skillpouch trust demo --host api.example.com --root {home.parent}`" in heard
     assert "its code names api.example.com, and its arguments www.example.com" in content
     assert "trust demo --host api.example.com --host www.example.com" in content
 

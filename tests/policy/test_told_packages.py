@@ -176,15 +176,15 @@ def test_a_script_that_installs_by_itself_is_told_that_it_had_no_network(
     name: str, write_skill: WriteSkill, workspace: Path
 ) -> None:
     home = write_skill(files={f"scripts/{name}": INSTALLS[name]})
+    result = SkillManager(home.parent, workspace=workspace, cache=False).call("demo.x")
 
-    content = content_of(home, workspace)
-
+    content, [host] = result.content, result.looked_up
     trust = "skillpouch trust demo"
     assert (
         "note: its code runs `npm install lamp-of-nowhere`, and it was not granted any network;"
         " the user can grant the packages, or the host of their registry:"
         f" `{trust} --package npm:lamp-of-nowhere --root {home.parent}` or"
-        f" `{trust} --host HOST --root {home.parent}`"
+        f" `{trust} --host {host} --root {home.parent}`"
     ) in content.splitlines()
     assert "lamp.example.org" not in content.partition("note:")[2]
     assert content.count("--package npm:lamp-of-nowhere") == 1
@@ -200,9 +200,12 @@ def test_a_runner_without_a_network_fails_at_once_and_the_note_names_it(
     )
     home = write_skill(files={"scripts/x.py": script})
 
-    assert content_of(home, workspace).endswith(
+    result = SkillManager(home.parent, workspace=workspace, cache=False).call("demo.x")
+
+    [host] = result.looked_up
+    assert result.content.endswith(
         "note: its code runs `npx lamp-of-nowhere`, and it was not granted any network; the user"
-        f" can grant the host of its registry: `skillpouch trust demo --host HOST --root"
+        f" can grant the host of its registry: `skillpouch trust demo --host {host} --root"
         f" {home.parent}`"
     )
 

@@ -83,7 +83,7 @@ _READERS: dict[str, Any] = {
     ),
     "http": lambda facts: HttpAnswer(**facts),
     "timings": lambda laps: tuple((what, took) for what, took in laps),
-    **dict.fromkeys(("run_later", "refused_hosts", "notes", "ended_as"), tuple),
+    **dict.fromkeys(("run_later", "refused_hosts", "looked_up", "notes", "ended_as"), tuple),
 }
 
 

@@ -229,7 +229,8 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
     # An address that is given may be all that is fetched, or only be read for a part of it.
     hosts = hosts or [host for host in _names_in(given) if host not in in_code]
     is_silent = not hosts and (result.is_error or not in_code)
-    if is_silent and (fetching := note_on_installing(call, permit, roots)):
+    others = [host for host in result.looked_up if not _is_its_own(host, call, given)]
+    if (is_silent or others) and (fetching := note_on_installing(call, permit, roots, others)):
         return fetching
     proposed = [*in_code, *hosts] or ["HOST"]
     needs = [Need(kind="host", value=host) for host in proposed] + as_command(call)

@@ -289,7 +289,9 @@ def _fetched(command: str) -> Iterator[tuple[str, str]]:
         yield from (("", split_package(word.strip("'\""))[0]) for word in names.split())
 
 
-def note_on_installing(call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
+def note_on_installing(
+    call: ToolCall, permit: Permit, roots: Sequence[str], hosts: Sequence[str] = ()
+) -> list[str]:
     """Name what the code of a call installs or fetches by itself, if it does."""
     installed, run = fetched_by_code(call.tool)
     if not installed and not run:
@@ -301,7 +303,7 @@ def note_on_installing(call: ToolCall, permit: Permit, roots: Sequence[str]) -> 
         if not any(covers_package(package, name) for package in given)
     ]
     ways = [needs] if needs else []
-    ways.append([Need(kind="host", value="HOST")])
+    ways.append([Need(kind="host", value=host) for host in hosts or ("HOST",)])
     commands = (trust_command(call.tool.skill, way, roots=roots) for way in ways)
     asked = "the packages, or the host of their registry" if needs else "the host of its registry"
     runs = ", ".join(f"`{words}`" for words in dict.fromkeys((*installed.values(), *run)))

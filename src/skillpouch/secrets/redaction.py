@@ -281,6 +281,7 @@ def redact_result(result: ToolResult, redactor: Redactor) -> ToolResult:
         conflicts=tuple(replace(each, path=redactor.text(each.path)) for each in result.conflicts),
         run_later=tuple(map(redactor.text, result.run_later)),
         refused_hosts=tuple(map(redactor.text, result.refused_hosts)),
+        looked_up=tuple(map(redactor.text, result.looked_up)),
         notes=tuple(map(redactor.text, result.notes)),
         http=result.http and _answer(result.http, redactor),
     )

@@ -22,7 +22,7 @@ from skillpouch.secrets.redaction import Redactor
 # Facts of one machine and one run, which do not matter to an agent.
 _LEFT_OUT = {"call_id", "saved", "warm", "cold_because", "timings"}
 _DEFAULTS = ToolResult(tool="", outcome="ok")
-_TUPLES = ("run_later", "refused_hosts", "notes")
+_TUPLES = ("run_later", "refused_hosts", "looked_up", "notes")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
