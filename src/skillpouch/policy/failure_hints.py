@@ -239,10 +239,17 @@ def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence
         reason = "it wanted the network, of which it was not granted any"
         given_hosts = f", and its arguments {', '.join(hosts)}" if hosts else ""
         return [f"note: {reason}; its code names {', '.join(in_code)}{given_hosts}: `{command}`"]
-    wanted = ", ".join(hosts) or "a host that neither its files nor its arguments name"
-    if hosts and not any(_is_its_own(host, call, given) for host in hosts):
-        wanted += ", which neither its files nor its arguments name"
+    wanted = _wanted(hosts, others) or "a host that neither its files nor its arguments name"
     return [f"note: it wanted {wanted}, and was not granted any network: `{command}`"]
+
+
+def _wanted(hosts: Sequence[str], others: Sequence[str]) -> str:
+    """Name hosts, and say of `others` among them that only the call itself has named them."""
+    own = ", ".join(host for host in hosts if host not in others)
+    if not others:
+        return own
+    told = f"{', '.join(others)}, which neither its files nor its arguments name"
+    return f"{own}, and {told}" if own else told
 
 
 def _names_in(text: str) -> list[str]:

@@ -173,6 +173,11 @@ class OwnFolders:
         server = self._loopback.name_server if self._loopback is not None else None
         return [] if server is None else server.names()
 
+    def asked(self) -> int:
+        """Tell whether the call looked up a name."""
+        server = self._loopback.name_server if self._loopback is not None else None
+        return wire.TRIED_NETWORK if server is not None and server.was_asked else 0
+
     def running(self, main: int) -> int:
         """Tell what of a call runs on after its program, `main`, has ended."""
         try:
@@ -264,6 +269,9 @@ class SharedFolder:
 
     def names(self) -> list[bytes]:
         return []
+
+    def asked(self) -> int:
+        return 0
 
     def running(self, _main: int) -> int:
         """Nothing is known: servers of the machine are in the same network."""

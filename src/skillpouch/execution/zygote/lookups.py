@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 PORT = 53
 _SET_ADDRESS, _SET_MASK = 0x8916, 0x891C  # of netdevice(7): SIOCSIFADDR, SIOCSIFNETMASK
 _MOST_ASKED = 64  # connections that are answered in all; the kernel refuses the others
-_MOST_NAMES = 5
+_MOST_NAMES = 5  # that are told; a search list makes more of each
+_MOST_KEPT = 40
 _MOST_BYTES = 2048  # of one connection
 _HEADER = 12  # bytes before the question of a query, RFC 1035
 _LONGEST_NAME, _LONGEST_LABEL = 253, 63
-_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
+_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 # A response that the server failed (2), with recursion desired and available: "try again later",
 # as if no server could be reached.
 _FAILED = b"\x81\x82"
@@ -66,13 +67,27 @@ class NameServer:
             return False
         return True
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether it was asked for a name, other than that of this machine."""
+        return bool(self._wanted())
+
     def names(self) -> list[bytes]:
-        """Return the hosts that were looked up, without what a search list added to them."""
-        host = os.uname().nodename.lower().encode(errors="replace").partition(b".")[0]
-        found = [name for name in self._names if name.partition(b".")[0] != host]
+        """Return the hosts that were looked up, as they were written.
+
+        In small letters, a secret in one would not be found any more.
+        """
+        return [name for name in self._wanted() if b"." in name][:_MOST_NAMES]
+
+    def _wanted(self) -> list[bytes]:
+        """Return the names that were asked for, without what a search list added to them."""
+        own = os.uname().nodename.lower().encode(errors="replace")
+        asked = tuple(name.lower() + b"." for name in self._names)
         return [
-            name for name in found if not any(name.startswith(other + b".") for other in found)
-        ][:_MOST_NAMES]
+            name
+            for name in self._names
+            if name.lower() != own and not name.lower().startswith(asked)
+        ]
 
     def _accept(self, poll: select.poll) -> None:
         assert self._listener is not None
@@ -105,18 +120,18 @@ class NameServer:
             return  # whoever asked is gone
 
     def _keep(self, name: bytes) -> None:
-        is_host = b"." in name and not name.endswith(b".arpa")
-        if is_host and name not in self._names and len(self._names) < 2 * _MOST_NAMES:
+        is_name = name and not name.endswith(b".arpa")
+        if is_name and name not in self._names and len(self._names) < _MOST_KEPT:
             self._names.append(name)
 
 
 def name_in(query: bytes) -> bytes:
-    """Return the name that a query asks for, in small letters; b"" if it is none of a host."""
+    """Return the name that a query asks for; b"" if it is none of a host."""
     labels: list[bytes] = []
     place = _HEADER
     while place < len(query) and query[place]:
         size = query[place]
-        label = query[place + 1 : place + 1 + size].lower()
+        label = query[place + 1 : place + 1 + size]
         if size > _LONGEST_LABEL or len(label) != size or not _LETTERS.issuperset(label):
             return b""
         labels.append(label)

@@ -139,7 +139,7 @@ class WarmSandboxProcess:
         clean = clean and numbers[0] >= 0 and not self._handed.tried
         now = time.monotonic_ns() // 1000  # measured here, because a busy host reads it later
         names = self._leftovers.names()
-        traces = self._handed.tried | left | (wire.TRIED_NETWORK if names else 0)
+        traces = self._handed.tried | left | self._leftovers.asked()
         traces |= 0 if clean else self._leftovers.traces()
         self._say(wire.ENDED, [self._call, *numbers, int(clean) | traces, now], names)
         self._call += 1
@@ -268,7 +268,7 @@ class SandboxProcess:
         status, usage = ended
         microseconds = (int(usage.ru_utime * 1e6), int(usage.ru_stime * 1e6))
         names = self._leftovers.names()
-        state = int(clean) | left | self._handed.tried | (wire.TRIED_NETWORK if names else 0)
+        state = int(clean) | left | self._handed.tried | self._leftovers.asked()
         state |= 0 if clean else self._leftovers.traces()
         figures = (call, status, *microseconds, usage.ru_maxrss, state, 0)
         self._answer(b" ".join((wire.ENDED + b" %d %d %d %d %d %d %d" % figures, *names)))
