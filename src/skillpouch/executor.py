@@ -229,7 +229,8 @@ class ToolExecutor(Shared, ChangeMethods, JobMethods):
             else:
                 result = await self._run_and_settle(permitted, before)
             result = check_output(call.tool, result)
-            if result.outcome != "ok" or call.dropped or may_lack(result, call.tool):
+            given = permit.access.variables
+            if result.outcome != "ok" or call.dropped or may_lack(result, call.tool, given):
                 result = self._with_notes(result, call, permit)
             result = redact_result(result, permit.redactor)
             record.result = result

@@ -222,3 +222,39 @@ def test_a_command_that_makes_an_environment_in_its_skill_is_told_that_it_needs_
     grant = f"`skillpouch trust demo --package {declared} --root {home.parent}`"
     assert told in content
     assert content.endswith(grant if declared else "has the packages that were granted")
+
+
+TASK = """import os
+task = os.environ.get("LAMP_TASK", "light the hall")
+print("done:", task)
+"""
+TASKS = {"x.py": TASK, "x.sh": '# Work.\necho "done: ${LAMP_TASK:-light the hall}"\n'}
+
+
+@pytest.mark.parametrize("way", ["tool", "command"])
+@pytest.mark.parametrize("name", TASKS)
+def test_an_answer_without_a_variable_that_is_set_and_read_says_so(
+    name: str, way: str, write_skill: WriteSkill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = write_skill(files={f"scripts/{name}": TASKS[name]})
+    manager = SkillManager(
+        home.parent, workspace=tmp_path, builtins=True, policy=Policy(), journal=False, cache=False
+    )
+    line = {"skill": "demo", "command": f"scripts/{name}"}
+
+    def run() -> ToolResult:
+        return manager.call("demo.x") if way == "tool" else manager.call("run_for_skill", line)
+
+    unset = run()
+    monkeypatch.setenv("LAMP_TASK", "light the yard")
+    withheld = run()
+    monkeypatch.setenv("USER", "somebody")
+    granted(home, Need(kind="setting", value="LAMP_TASK=light the yard"))
+    given = run()
+
+    assert unset.content == "done: light the hall"
+    assert withheld.data == "done: light the hall\n"
+    [note] = withheld.notes
+    assert note.startswith("note: it reads LAMP_TASK, which was not granted to ")
+    assert f"`skillpouch trust demo --set LAMP_TASK --root {home.parent}`" in note
+    assert given.content == "done: light the yard"

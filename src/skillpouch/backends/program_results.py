@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from shutil import which
 from typing import Any, Literal
@@ -22,7 +22,7 @@ from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Script, Tool
-from skillpouch.trust.requested import paths_in_home
+from skillpouch.trust.requested import paths_in_home, withheld
 from skillpouch.workspace.read_only import READ_ONLY_ERROR, run_later_named
 from skillpouch.workspace.workspace import Before, changed_files
 
@@ -292,15 +292,18 @@ _LACKING = (
 )
 
 
-def may_lack(result: ToolResult, tool: Tool) -> bool:
-    """Tell whether a program that ended well may have gone on without what it was refused."""
+def may_lack(result: ToolResult, tool: Tool, given: Container[str] = ()) -> bool:
+    """Tell whether a program that ended well may have gone on without what it was refused.
+
+    `given` are the variables that it had.
+    """
     if result.refused_hosts or result.refused_sockets or result.refused_network:
         return True
     if result.found_nobody or result.left_in_home or result.left_running:
         return True
     if not result.protections:
         return False
-    if _uses_home(tool):
+    if _uses_home(tool) or withheld(tool, given):
         return True
     said = (result.stdout, result.stderr)
     parts = (*_LACKING, *tool.variables)

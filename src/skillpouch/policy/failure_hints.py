@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skillpouch.calls import ToolCall
 from skillpouch.limits import size_text
-from skillpouch.needs import Need
+from skillpouch.needs import Need, NeedKind
 from skillpouch.policy.authorize import Permit
 from skillpouch.policy.file_hints import (
     as_command,
@@ -31,11 +31,12 @@ from skillpouch.policy.package_hints import (
     scripts_named,
 )
 from skillpouch.results import ToolResult
+from skillpouch.signatures.shebang import EXTENSIONS
 from skillpouch.signatures.signature import reads_input
 from skillpouch.tools import Binary, InlineScript, Script, Tool
 from skillpouch.trust.call_needs import has_usual_memory
 from skillpouch.trust.errors import trust_command
-from skillpouch.trust.requested import kind_of, needs_no_grant
+from skillpouch.trust.requested import has_plain_default, kind_of, needs_no_grant, withheld
 from skillpouch.trust.requested_packages import (
     hosts_in_code,
     sources_of,
@@ -154,7 +155,7 @@ def _of_scripts(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
 ) -> list[str]:
     scripts = _scripts_of(call)
-    missed = _variables_missed(result, call)
+    missed = _variables_missed(result, call) or _withheld(scripts, call, permit)
     home = note_on_home(result, call, permit, roots, scripts)
     if result.outcome != "failed":
         return _variables(missed, call, permit, roots) + home
@@ -178,6 +179,13 @@ def _may_miss_variables(result: ToolResult) -> bool:
 def _scripts_of(call: ToolCall) -> list[Tool]:
     """Return the script that a call runs, or those of the skill that a command names."""
     return list(scripts_named(call)) if is_command(call) else [call.tool]
+
+
+def _withheld(scripts: Iterable[Tool], call: ToolCall, permit: Permit) -> list[str]:
+    """Return what the scripts read and have a value for here, whatever they said of it."""
+    given = permit.access.variables
+    read = map(with_variables, scripts) if is_command(call) else scripts
+    return list(dict.fromkeys(name for each in read for name in withheld(each, given)))
 
 
 def _variables_of(script: Tool, call: ToolCall) -> list[str]:
@@ -409,13 +417,20 @@ def _variables(
         notes.append(f"{said}: set it where Skillpouch runs, `export {unset[0]}=…`")
     if not wanted:
         return notes
-    needs = [Need(kind=kind_of(name), value=name) for name in wanted]
+    needs = [Need(kind=_kind(name, call), value=name) for name in wanted]
     # Settings are for all that is done with a skill.
     needs += as_command(call) if any(need.kind == "secret" for need in needs) else []
     verb, whom = "was" if len(wanted) == 1 else "were", "commands" if is_command(call) else "it"
     command = trust_command(call.tool.skill, needs, roots=roots)
     said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to {whom}"
     return [*notes, f"{said}; the user can grant it: `{command}`"]
+
+
+def _kind(name: str, call: ToolCall) -> NeedKind:
+    """Return the kind of a variable: a setting too where a file of the skill has a value for it."""
+    texts = texts_of(call.tool.home).items() if call.tool.home else ()
+    code = (text for path, text in texts if Path(path).suffix in EXTENSIONS)
+    return "setting" if any(has_plain_default(name, text) for text in code) else kind_of(name)
 
 
 def _variables_missed(result: ToolResult, call: ToolCall) -> list[str]:

@@ -2,14 +2,14 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from skillpouch.declarations.frontmatter import cut
 from skillpouch.declarations.strict_yaml import YamlPath, lines_of
-from skillpouch.environment import home_directory
+from skillpouch.environment import home_directory, is_set
 from skillpouch.limits import DECLARED_SECONDS, read_size, size_text, time_text
 from skillpouch.needs import Need, NeedKind
 from skillpouch.net.hosts import HostError, host_of_url, read_host
@@ -242,6 +242,15 @@ class _Asked:
 def needs_no_grant(name: str) -> bool:
     """Tell whether a variable is set for every tool, or is a standard one that no tool requires."""
     return name in _GIVEN or name.startswith(_OURS) or is_standard(name)
+
+
+def withheld(tool: Tool, given: Container[str]) -> list[str]:
+    """Return the variables that a script reads, that have a value here, and that it did not get."""
+    return [
+        name
+        for name in tool.variables
+        if name not in given and is_set(name) and not needs_no_grant(name)
+    ]
 
 
 def asks_of(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
