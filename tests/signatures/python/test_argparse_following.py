@@ -245,3 +245,45 @@ def test_a_module_that_only_mentions_argparse_has_no_command_line() -> None:
     """
 
     assert read_python(dedent(text)).reader == "comments"
+
+
+DEMO = """
+import argparse
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("path")
+    print(parser.parse_args().path)
+def show():
+    print("a demo")
+if __name__ == "__main__":
+    show()
+"""
+
+
+def test_a_parser_that_running_the_file_never_reaches_is_no_interface() -> None:
+    signature = read_python(DEMO)
+
+    assert (signature.reader, signature.interface.convention) == ("comments", "stdin")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "show(); main()",
+        "{'go': main}['go']()",
+        "globals()['main']()",
+        "getattr(__import__(__name__), 'main')()",
+        "later()",
+    ],
+)
+def test_a_parser_is_reached_in_any_way_that_names_it(how: str) -> None:
+    text = DEMO.replace("    show()\n", f"    {how}\n")
+    text = text.replace("def show", "def later():\n    main()\ndef show")
+
+    assert read_python(text).reader == "argparse"
+
+
+def test_a_file_that_runs_nothing_has_the_parser_of_its_main() -> None:
+    text = DEMO.partition("if __name__")[0]
+
+    assert read_python(text).reader == "argparse"

@@ -22,6 +22,7 @@ from skillpouch.signatures.python.literals import ResolvedCall, items_of
 from skillpouch.signatures.python.outline import (
     Outline,
     UnreadableError,
+    may_run,
     outline_of,
     parse_python,
     with_plain_lines,
@@ -467,9 +468,9 @@ def _entries(outline: Outline) -> list[str]:
     marks = Marks()
     words = ("ArgumentParser(", *_PARSING, *_aliases(outline))
     marks.add(line for word in words for line in outline.lines.of(word))
-    names = [name for name, node in outline.functions.items() if marks.within_node(node)]
-    names += [name for name, node in outline.classes.items() if marks.within_node(node)]
-    return sorted(names, key=lambda name: name != "main")
+    own = {**outline.functions, **outline.classes}
+    names = [name for name, node in own.items() if marks.within_node(node)]
+    return sorted((each for each in names if may_run(outline, each)), key=lambda n: n != "main")
 
 
 def _choose(parsers: Sequence[Parser]) -> Parser | None:

@@ -13,7 +13,7 @@ from skillpouch.signatures.command_tree import (
 )
 from skillpouch.signatures.python.annotations import schema_of
 from skillpouch.signatures.python.docstrings import Documented, documented_parameters
-from skillpouch.signatures.python.outline import Outline, mentions_when_run
+from skillpouch.signatures.python.outline import Outline, acts, mentions_when_run
 from skillpouch.signatures.python.scopes import Scope, defaults_of, parameters_of
 from skillpouch.signatures.python.values import FunctionNode, UncertainError, is_plain
 from skillpouch.signatures.signature import Interface, JsonSchema, Signature
@@ -149,6 +149,8 @@ def read_main(outline: Outline) -> Signature | None:
     parameters = parameters_of(node)
     if len(parameters) == 1 and parameters[0].arg in _COMMAND_LINES:
         return None
+    if not parameters and any(map(acts, outline.main_blocks)):
+        return None  # the file does something else when it is run
     if node.args.vararg or node.args.kwarg:
         raise UncertainError("main takes any number of arguments", node.lineno)
     scope = Scope(outline, outline.tree.body)

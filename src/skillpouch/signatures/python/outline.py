@@ -229,7 +229,7 @@ def acts_when_run(outline: Outline) -> bool:
     """Tell whether running the file would do something beyond defining things; in doubt it does."""
     mains = outline.main_blocks
     # Main blocks first: most scripts have one, and looking through the rest takes longer.
-    return not all(map(_does_nothing, mains)) or any(
+    return any(map(acts, mains)) or any(
         _does(node, outline) for node in outline.tree.body if node not in mains
     )
 
@@ -239,9 +239,9 @@ def _is_main_block(node: ast.If) -> bool:
     return any(isinstance(part, ast.Name) and part.id == "__name__" for part in ast.walk(node.test))
 
 
-def _does_nothing(node: ast.If) -> bool:
-    """Tell whether a main block is empty, or only raises to say that the file must not be run."""
-    return all(
+def acts(node: ast.If) -> bool:
+    """Tell whether a main block does more than to say that the file must not be run."""
+    return not all(
         isinstance(part, ast.Pass)
         or (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
         # `raise SystemExit(main())` is not a refusal.
@@ -257,6 +257,35 @@ def mentions_when_run(outline: Outline, name: str) -> bool:
         for statement in _statements_when_run(outline)
         for node in ast.walk(statement)
     )
+
+
+def may_run(outline: Outline, name: str) -> bool:
+    """Tell whether running the file may come to a definition of its own, in doubt that it may.
+
+    It does not where a main block does other things, and nothing that these lead to names it.
+    """
+    if not any(map(acts, outline.main_blocks)):
+        return True
+    own = {**outline.functions, **outline.classes}
+    if own[name].decorator_list:
+        return True  # somebody else may call it
+    todo: list[ast.stmt] = list(_statements_when_run(outline))
+    seen: set[str] = set()
+    while todo:
+        found = {word for part in ast.walk(todo.pop()) for word in _words_of(part)} - seen
+        seen |= found
+        todo += [own[word] for word in found if word in own]
+    return name in seen
+
+
+def _words_of(node: ast.AST) -> tuple[str, ...]:
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute):
+        return (node.attr,)
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return (node.value,)  # globals()["main"]
+    return ()
 
 
 def _statements_when_run(outline: Outline) -> Iterator[ast.stmt]:
