@@ -101,3 +101,21 @@ def test_the_package_that_a_file_tells_to_install_is_no_guess(write_skill: Write
     [proposed] = propose_packages(manager.get_skill("demo"), manager.tools)
 
     assert (proposed.package, proposed.confidence) == ("pyswisslike", "exact")
+
+
+DECLARED = """# /// script
+# dependencies = ["swisslike-framework>=7"]
+# ///
+'''Count. It needs: pip install swisslike-framework'''
+from swisslike import counting
+print(counting)
+"""
+
+
+def test_a_declared_package_is_not_proposed_again_by_the_name_that_its_file_tells(
+    write_skill: WriteSkill,
+) -> None:
+    root = write_skill("demo", files={"scripts/count.py": DECLARED}).parent
+    manager = SkillManager(root)
+
+    assert propose_packages(manager.get_skill("demo"), manager.tools) == ()

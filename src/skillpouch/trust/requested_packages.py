@@ -78,7 +78,10 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
         proposals = infer_packages(
             path, files, declared=declared, installed=_Installed(), provided=modules_brought_by
         )
+        known = {split_package(package)[0] for package in declared}
         for each in _as_told(proposals, files):
+            if split_package(each.package)[0] in known:
+                continue  # declared by the name that its own file tells
             earlier = found.get(each.package)
             if earlier is None or (earlier.optional and not each.optional):
                 found[each.package] = each
