@@ -95,6 +95,16 @@ def test_programs_that_a_skill_requires_are_looked_up_whatever_the_vendor_key(
     assert "sox" not in words
 
 
+@pytest.mark.parametrize("name", ["uv", "python", "pip"])
+@pytest.mark.parametrize("key", ["bins", "anyBins"])
+def test_a_program_that_commands_for_a_skill_get_answered_is_not_missing(
+    read: Read, key: str, name: str
+) -> None:
+    front = f"metadata: {{v: {{requires: {{{key}: [{name}]}}}}}}\ntools: [{{name: x}}]\n"
+
+    assert missing(read, front=front) == ""
+
+
 def test_requirements_may_stand_at_the_top(read: Read) -> None:
     front = "requires: {bins: [ffmpeg]}\ntools: [{name: x}]\n"
 

@@ -10,6 +10,10 @@ from skillpouch.signatures.shebang import DEBIAN_PACKAGES, TYPESCRIPT_NODE
 from skillpouch.skills import Skill
 from skillpouch.tools import BACKEND, External, Tool
 
+# Programs of Python that commands for a skill call, and that Skillpouch answers itself: with its
+# own Python, and with the packages that were granted.
+ANSWERED = ("python", "python3", "pip", "pip3", "uv", "uvx", "pipx")
+
 
 class InstalledPrograms:
     """Remembers which programs are installed, for the lifetime of one manager."""
@@ -46,12 +50,15 @@ class InstalledPrograms:
         """Say which required binaries and variables of a skill are missing."""
         return list(self._required(skill))
 
+    def _answers(self, name: str) -> bool:
+        return name in ANSWERED or self.has(name)
+
     def _required(self, skill: Skill) -> Iterable[str]:
         for requires in requirements(skill):
             binaries = _names(requires.get("bins"))
-            yield from (_not_installed(name) for name in binaries if not self.has(name))
+            yield from (_not_installed(name) for name in binaries if not self._answers(name))
             any_of = _names(requires.get("anyBins"))
-            if any_of and not any(map(self.has, any_of)):
+            if any_of and not any(map(self._answers, any_of)):
                 yield f"{' or '.join(any_of)} is not installed"
             variables = _names(requires.get("env"))
             yield from (

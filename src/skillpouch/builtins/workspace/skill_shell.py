@@ -34,6 +34,7 @@ from skillpouch.policy.package_hints import files_named
 from skillpouch.provision.interpreters import find_program, homes_of
 from skillpouch.provision.packages.lookup import environments_in_use
 from skillpouch.provision.packages.ready import Environment
+from skillpouch.provision.readiness import ANSWERED
 from skillpouch.registry.registry import ToolOverlay
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared
@@ -79,9 +80,7 @@ _TEXT = Path(__file__).with_name("skill_shell.bash")
 _RUN = '. "$1"; eval "$2"; skillpouch=$3; shift 3; eval "$skillpouch"'
 _ALSO_HOME = ("SKILL_DIR", "CLAUDE_SKILL_DIR")
 _INTERPRETERS = ("bash", "sh", "zsh", "node", "ruby", "perl", "bun", "deno")
-_ANSWERED = (
-    *("python", "python3", "pip", "pip3", "uv", "uvx", "pipx", "npx", "bunx", "tsx", "ts-node"),
-)
+_ANSWERED = (*ANSWERED, "npx", "bunx", "tsx", "ts-node")
 # Programs that read the files they are given, and what else they are given (`skillpouch_read`).
 _READERS = {
     **dict.fromkeys(("cat", "tac", "head", "tail", "less", "more", "nl", "wc", "sort"), "files"),
