@@ -75,6 +75,11 @@ def is_set(name: str) -> bool:
     return bool(os.environ.get(name))
 
 
+def variable_names() -> list[str]:
+    """Return the names of all environment variables."""
+    return list(os.environ)
+
+
 def variable(name: str) -> str | None:
     """Return the value of an environment variable; secrets come from here by default."""
     return os.environ.get(name)

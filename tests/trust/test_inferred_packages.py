@@ -16,7 +16,7 @@ from skillpouch.trust.inferred_packages import (
     infer_packages,
     modules_beside,
 )
-from skillpouch.trust.package_names import _PYTHON, _SAME, is_installed_by_nobody
+from skillpouch.trust.package_names import _ONLY_ON, _PYTHON, _SAME, is_installed_by_nobody
 from skillpouch.trust.requested_packages import package_asks, propose_packages
 from tests.conftest import WriteSkill
 
@@ -61,7 +61,8 @@ def test_the_package_of_an_import_is_known(line: str, package: str) -> None:
 
 def test_the_table_is_of_real_names() -> None:
     assert len(_PYTHON) >= 100
-    assert [name for name in _PYTHON if is_installed_by_nobody(name)] == []
+    here = [name for name, package in _PYTHON.items() if package not in _ONLY_ON]
+    assert [name for name in here if is_installed_by_nobody(name)] == []
     assert [name for name in _PYTHON.values() if not split_package(name)[0]] == []
     assert not set(_PYTHON) & _SAME
 
@@ -337,3 +338,37 @@ def test_the_modules_of_a_declared_package_count_before_its_name() -> None:
     )
 
     assert [each.package for each in found] == ["Markdown"]
+
+
+LATER = {
+    "scripts/x.py": """
+import vault
+def convert(path):
+    try:
+        import lamps_to_shades
+    except ImportError:
+        sys.exit("pip install lamps-to-shades")
+def main():
+    import lampshade
+    vault.open()
+main()
+""",
+    "scripts/vault.py": """
+import vaultlike
+def of_windows():
+    import win32crypt
+def open():
+    import lock_like
+""",
+}
+
+
+def test_what_only_some_calls_import_does_not_stop_all_of_them() -> None:
+    found = infer_packages("scripts/x.py", LATER)
+
+    assert {each.package: each.optional for each in found} == {
+        "lampshade": False,
+        "vaultlike": False,
+        "lamps_to_shades": True,
+        "lock_like": True,
+    }

@@ -119,3 +119,37 @@ def test_a_declared_package_is_not_proposed_again_by_the_name_that_its_file_tell
     manager = SkillManager(root)
 
     assert propose_packages(manager.get_skill("demo"), manager.tools) == ()
+
+
+BESIDE = """
+import sys
+from pathlib import Path
+sys.path.insert(0, str(Path(__file__).parents[2] / "shared" / "lib"))
+from swisslike_lib import count
+print(count)
+"""
+
+
+@pytest.mark.parametrize(
+    ("beside", "proposed"),
+    [
+        ({}, []),
+        ({"other.py": ""}, ["swisslike_lib"]),
+        ({"swisslike_lib.py": ""}, []),
+        ({"swisslike_lib/__init__.py": ""}, []),
+    ],
+    ids=["no folder", "without it", "a module of it", "a folder of it"],
+)
+def test_a_folder_beside_the_skill_explains_only_an_import_that_it_may_hold(
+    beside: dict[str, str], proposed: list[str], write_skill: WriteSkill
+) -> None:
+    root = write_skill("demo", files={"scripts/count.py": BESIDE}).parent
+    for name, text in beside.items():
+        path = root / "shared" / "lib" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    manager = SkillManager(root)
+
+    found = propose_packages(manager.get_skill("demo"), manager.tools)
+
+    assert [each.package for each in found] == proposed

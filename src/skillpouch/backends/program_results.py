@@ -23,6 +23,7 @@ from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Script, Tool
 from skillpouch.trust.requested import paths_in_home, withheld
+from skillpouch.trust.requested_packages import sources_of
 from skillpouch.workspace.read_only import READ_ONLY_ERROR, run_later_named
 from skillpouch.workspace.workspace import Before, changed_files
 
@@ -164,7 +165,7 @@ def _note(call: ToolCall, output: str) -> str:
         return "note: this Node does not run TypeScript; node 22.18 or newer does"
     if _WINDOWS_LINES.search(output):
         return "note: its lines end as on Windows, with \\r\\n, which a shell cannot read"
-    if program := _program_not_installed(output):
+    if program := _program_not_installed(call, output):
         return f"note: {program} is not installed, or tools cannot see it"
     is_denied = _DENIED.search(output) or _lacks_hidden_file(call, output)
     if call.is_unconfined or not is_denied or run_later_named(call, output):
@@ -252,10 +253,22 @@ def _is_only_in(home: str, path: str, workspace: str) -> bool:
         return False  # not a path that this system can have
 
 
-def _program_not_installed(output: str) -> str:
+# As the error of Python that a script prints itself: it may be about a file.
+_NO_FILE_OR_PROGRAM = re.compile(r"\[Errno 2\] No such file or directory: '([\w+-]+)'")
+
+
+def _program_not_installed(call: ToolCall, output: str) -> str:
     """Return the program that the output reports as not found, if it is really not installed."""
-    missed = programs_missed(output)
+    missed = [*programs_missed(output)]
+    named = dict.fromkeys(_NO_FILE_OR_PROGRAM.findall(output)) if call.tool.home else ()
+    missed += [name for name in named if _is_started(name, call.tool.home)]
     return next((name for name in missed if not which(name, path=SYSTEM_PATH)), "")
+
+
+def _is_started(name: str, home: str) -> bool:
+    """Tell whether code of a skill has a command that begins with this name."""
+    command = re.compile(rf"\[\s*['\"]{re.escape(name)}['\"]")
+    return any(map(command.search, sources_of(home).values()))
 
 
 def _lacks_hidden_file(call: ToolCall, output: str) -> bool:
@@ -289,6 +302,7 @@ _LACKING = (
     *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
     *("EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED", "onnection refused", "EUNATCH", "not attached"),
     *("environment variable", "not set", "not configured", " found", "exist", "/tmp/."),  # noqa: S108
+    *("No module named", "`Import ", "optional dependency"),
 )
 
 
@@ -303,7 +317,7 @@ def may_lack(result: ToolResult, tool: Tool, given: Container[str] = ()) -> bool
         return True
     if not result.protections:
         return False
-    if _uses_home(tool) or withheld(tool, given):
+    if _uses_home(tool) or (tool.variables and withheld(tool.variables, given)):
         return True
     said = (result.stdout, result.stderr)
     parts = (*_LACKING, *tool.variables)

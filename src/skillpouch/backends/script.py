@@ -35,7 +35,11 @@ from skillpouch.execution.command import Command
 from skillpouch.execution.confinement import OwnFolder
 from skillpouch.execution.engine import run_command
 from skillpouch.provision.interpreters import homes_of, interpreter_for
-from skillpouch.provision.packages.lookup import environment_in_use, environments_in_use
+from skillpouch.provision.packages.lookup import (
+    environment_in_use,
+    environments_in_use,
+    environments_of_both,
+)
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import BoundedCache
@@ -79,9 +83,9 @@ async def _run(
         command = _command(call, script, program, delivery, shared, found)
         before = look_at(call.terms.workspace) if call.writes == "direct" else None
         programs = tuple(path for each in packages for path in each.visible)
-        if not programs or script.language == "shell":
+        if script.language == "shell" or not any(_runs_it(each, script) for each in packages):
             programs += homes_of(program[0])
-        if script.language == "python" and not packages:
+        if script.language == "python" and not any(each.python for each in packages):
             programs += (python_folder(),)
         confinement = confinement_of(call, programs, folder, own=own)
         call.watch.lap("prepare")
@@ -106,7 +110,15 @@ def _packages(
     }
     if script.language == "shell":
         return environments_in_use(call.tool.home, **options)
+    has_npm = any(each.startswith("npm:") for each in call.access.packages)
+    if script.language == "python" and has_npm:
+        return environments_of_both(script, call.tool.home, **options)
     return environment_in_use(script, call.tool.home, **options)
+
+
+def _runs_it(environment: Environment, script: Script) -> bool:
+    """Tell whether an environment has the interpreter of a script."""
+    return script.language != "python" or bool(environment.python)
 
 
 def _program(call: ToolCall, script: Script, packages: Sequence[Environment]) -> tuple[str, ...]:
@@ -186,7 +198,8 @@ def _runner(script: Script) -> tuple[str, ...]:
 def _shared(script: Script, packages: Sequence[Environment]) -> dict[str, str]:
     """Return the variables that are the same for every call of a script."""
     found = base_environment()
-    programs = [str(python_folder())] if script.language == "python" and not packages else []
+    is_own = script.language == "python" and not any(each.python for each in packages)
+    programs = [str(python_folder())] if is_own else []
     for each in packages:
         found |= each.variables
         programs += [str(each.programs)] if each.programs else []

@@ -4,13 +4,13 @@ import json
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
 from skillpouch.calls import ToolCall
 from skillpouch.limits import size_text
-from skillpouch.needs import Need, NeedKind
+from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
 from skillpouch.policy.file_hints import (
     as_command,
@@ -22,6 +22,7 @@ from skillpouch.policy.file_hints import (
     note_on_renames,
     note_on_run_later,
     notes_on_own_folder,
+    notes_on_variables,
 )
 from skillpouch.policy.package_hints import (
     note_on_installing,
@@ -31,18 +32,14 @@ from skillpouch.policy.package_hints import (
     scripts_named,
 )
 from skillpouch.results import ToolResult
-from skillpouch.signatures.shebang import EXTENSIONS
 from skillpouch.signatures.signature import reads_input
 from skillpouch.tools import Binary, InlineScript, Script, Tool
 from skillpouch.trust.call_needs import has_usual_memory
 from skillpouch.trust.errors import trust_command
-from skillpouch.trust.requested import has_plain_default, kind_of, needs_no_grant, withheld
 from skillpouch.trust.requested_packages import (
     hosts_in_code,
     sources_of,
     texts_of,
-    variables_without_default,
-    with_variables,
 )
 
 # Messages of programs without a network: a name is not found, or there is no route to it. Not a
@@ -85,21 +82,6 @@ _PATH, _SOCKET = re.compile(r"(?<![\w.])/[\w./-]+"), re.compile(r"(?<![\w.])/[\w
 _MOST_SOCKETS = 20  # paths that are looked at
 # EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
 _NO_UNIX_SOCKET = re.compile(r"protocol driver not attached|EUNATCH", re.IGNORECASE)
-# A message about a variable: "set API_KEY", "API_KEY is not set".
-_VARIABLE = re.compile(
-    r"\b(?:[Ss]et|[Ee]xport|[Mm]issing|[Rr]equires?)(?: the| your)? [`$'\"]?"
-    r"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
-    r"|\b([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)\b"
-    r"(?=[^\n]{0,60}(?:environment|not set|not configured|missing|required|\.env\b))"
-)
-_MOST_VARIABLES = 5
-# Words for access, and for what gives it.
-_ABOUT_ACCESS = re.compile(
-    r"\b(?:api|keys?|tokens?|secrets?|credentials?|passwords?|auth\w*|log(?:ged)? ?in|env"
-    r"|environ\w*|configur\w*|variables?|unset|unbound|undefined|forbidden|unauthori[sz]ed"
-    r"|KeyError|40[13])\b",
-    re.IGNORECASE,
-)
 # How programs report the end of an empty input.
 _NO_INPUT = re.compile(
     r"EOF when reading|EOFError|Expecting value: line 1 column 1 \(char 0\)|end of JSON input"
@@ -155,41 +137,18 @@ def _of_scripts(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
 ) -> list[str]:
     scripts = _scripts_of(call)
-    missed = _variables_missed(result, call) or _withheld(scripts, call, permit)
-    home = note_on_home(result, call, permit, roots, scripts)
+    notes = notes_on_variables(result, call, permit, roots, scripts)
+    notes += note_on_home(result, call, permit, roots, scripts)
     if result.outcome != "failed":
-        return _variables(missed, call, permit, roots) + home
-    may_miss = _may_miss_variables(result)
-    read = [name for each in scripts if may_miss for name in _variables_of(each, call)]
-    notes = _variables((*read, *missed), call, permit, roots) + home
+        return notes + notes_on_packages(result, call, permit, roots, scripts)
     notes += note_on_typescript(result, call, permit, roots)
     notes += notes_on_packages(result, call, permit, roots, scripts)
     return notes + (notes_on_fetching(result, call, roots) if is_command(call) else [])
 
 
-def _may_miss_variables(result: ToolResult) -> bool:
-    """Tell whether a variable may be why a script failed, of which it does not tell the name.
-
-    One that gives another reason in its own words has that reason.
-    """
-    said = last_words(result)
-    return not said.strip() or _ABOUT_ACCESS.search(said) is not None
-
-
 def _scripts_of(call: ToolCall) -> list[Tool]:
     """Return the script that a call runs, or those of the skill that a command names."""
     return list(scripts_named(call)) if is_command(call) else [call.tool]
-
-
-def _withheld(scripts: Iterable[Tool], call: ToolCall, permit: Permit) -> list[str]:
-    """Return what the scripts read and have a value for here, whatever they said of it."""
-    given = permit.access.variables
-    read = map(with_variables, scripts) if is_command(call) else scripts
-    return list(dict.fromkeys(name for each in read for name in withheld(each, given)))
-
-
-def _variables_of(script: Tool, call: ToolCall) -> list[str]:
-    return variables_without_default(with_variables(script) if is_command(call) else script)
 
 
 def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
@@ -401,50 +360,3 @@ def _runs_here(call: ToolCall) -> bool:
 
 def _says(text: str, messages: Iterable[str]) -> bool:
     return any(message in text for message in messages)
-
-
-def _variables(
-    names: Sequence[str], call: ToolCall, permit: Permit, roots: Sequence[str]
-) -> list[str]:
-    given = permit.access.variables
-    lacked = [n for n in dict.fromkeys(names) if n not in given and not needs_no_grant(n)]
-    unset = [name for name in lacked if name in permit.access.unset]
-    wanted = [name for name in lacked if name not in unset]
-    notes = []
-    if unset:
-        verb = "is" if len(unset) == 1 else "are"
-        said = f"note: it reads {', '.join(unset)}, which {verb} granted, but not set here"
-        notes.append(f"{said}: set it where Skillpouch runs, `export {unset[0]}=…`")
-    if not wanted:
-        return notes
-    needs = [Need(kind=_kind(name, call), value=name) for name in wanted]
-    # Settings are for all that is done with a skill.
-    needs += as_command(call) if any(need.kind == "secret" for need in needs) else []
-    verb, whom = "was" if len(wanted) == 1 else "were", "commands" if is_command(call) else "it"
-    command = trust_command(call.tool.skill, needs, roots=roots)
-    said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to {whom}"
-    return [*notes, f"{said}; the user can grant it: `{command}`"]
-
-
-def _kind(name: str, call: ToolCall) -> NeedKind:
-    """Return the kind of a variable: a setting too where a file of the skill has a value for it."""
-    texts = texts_of(call.tool.home).items() if call.tool.home else ()
-    code = (text for path, text in texts if Path(path).suffix in EXTENSIONS)
-    return "setting" if any(has_plain_default(name, text) for text in code) else kind_of(name)
-
-
-def _variables_missed(result: ToolResult, call: ToolCall) -> list[str]:
-    """Return the variables that the output names and the script reads, or its skill has in quotes.
-
-    A module may read them for the script. Their names in the output alone would be no reason.
-    """
-    found = _VARIABLE.findall(last_words(result))
-    named = list(dict.fromkeys(before or after for before, after in found))[:_MOST_VARIABLES]
-    if not named or not call.tool.home:
-        return []
-    texts = sources_of(call.tool.home)
-    return [name for name in named if name in call.tool.variables or _is_quoted(name, texts)]
-
-
-def _is_quoted(name: str, texts: Mapping[str, str]) -> bool:
-    return any(f"'{name}'" in text or f'"{name}"' in text for text in texts.values())

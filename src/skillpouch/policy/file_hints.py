@@ -1,24 +1,41 @@
-"""Notes on files and folders that a call missed, could not write, or lost with its HOME."""
+"""Notes on what a call missed of its user's: files and folders, its HOME, variables."""
 
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 
 from skillpouch.calls import ToolCall
-from skillpouch.environment import base_environment, home_directory
+from skillpouch.environment import base_environment, home_directory, is_set, variable_names
 from skillpouch.execution.package_files import changed_files
 from skillpouch.needs import Need, NeedKind
 from skillpouch.policy.authorize import Permit
 from skillpouch.results import ToolResult
+from skillpouch.secrets.shapes import is_named_like_a_secret
+from skillpouch.signatures.shebang import EXTENSIONS
 from skillpouch.tools import BuiltIn, Script, Tool
 from skillpouch.trust.errors import GrantRefusedError, trust_command
-from skillpouch.trust.grant import covers_package, covers_path
+from skillpouch.trust.grant import covers_package, covers_path, split_package
 from skillpouch.trust.grantable import grantable
 from skillpouch.trust.granted_packages import declared_anywhere
-from skillpouch.trust.requested import paths_in_home
-from skillpouch.trust.requested_packages import texts_of
+from skillpouch.trust.package_names import read_by_packages, texts_of_package
+from skillpouch.trust.requested import (
+    has_plain_default,
+    home_paths_in,
+    kind_of,
+    needs_no_grant,
+    paths_in_home,
+    withheld,
+)
+from skillpouch.trust.requested_packages import (
+    sources_of,
+    texts_of,
+    variables_read,
+    variables_without_default,
+    with_variables,
+)
 from skillpouch.workspace.read_only import run_later_named
 
 _LONGEST_SEARCHED = 20_000  # characters at the end of each stream
@@ -234,6 +251,9 @@ def note_on_home(
         for path in dict.fromkeys(path for tool in tools for path in paths_in_home(tool))
         if finds_nothing or is_left or f"{own}/{path}" in said or _is_there(user / path)
     ]
+    if result.left_in_home:  # a package may have, and not the script
+        others = (path for path in _of_code(permit.access.packages) if _is_there(user / path))
+        paths += islice(others, _MOST_PATHS)
     given += permit.access.absent  # of which another note tells
     lacked = [path for path in paths if not any(covers_path(g, f"{user}/{path}") for g in given)]
     if not lacked:
@@ -250,6 +270,12 @@ def note_on_home(
     named = ", ".join(f"~/{path}" for path in lacked[:_MOST_PATHS])
     reason = f"its code uses {named}, and its HOME is a folder of its own, which is gone now"
     return [f"note: {reason}; the user can grant those that exist in yours: `{command}`"]
+
+
+def _of_code(packages: Iterable[str]) -> Iterator[str]:
+    """Yield the paths below a home that the code of packages names."""
+    texts = (text for each in packages for text in texts_of_package(split_package(each)[0]))
+    yield from dict.fromkeys(path for text in texts for path in home_paths_in(text))
 
 
 def _note_on_cache(said: str, own: str, user: str, call: ToolCall, roots: Sequence[str]) -> str:
@@ -269,3 +295,124 @@ def _note_on_cache(said: str, own: str, user: str, call: ToolCall, roots: Sequen
 def _is_there(path: Path) -> bool:
     """Tell whether a path of the user's home exists, and is more than a cache."""
     return ".cache" not in path.parts and path.exists()
+
+
+_NAME = r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+"
+# A message about a variable: "set API_KEY", "API_KEY is not set".
+_VARIABLE = re.compile(
+    rf"\b(?:[Ss]et|[Ee]xport|[Mm]issing|[Rr]equires?)(?: the| your)? [`$'\"]?({_NAME})\b"
+    rf"|\b({_NAME})\b"
+    r"(?=[^\n]{0,60}(?:environment|not set|not configured|missing|required|\.env\b))"
+)
+_ALTERNATIVE = re.compile(rf"\bor [`$'\"]?({_NAME})\b")
+_MOST_VARIABLES = 5
+_MOST_KEYS = 3
+# Words for access, and for what gives it.
+_ABOUT_ACCESS = re.compile(
+    r"\b(?:api|keys?|tokens?|secrets?|credentials?|passwords?|auth\w*|log(?:ged)? ?in|env"
+    r"|environ\w*|configur\w*|variables?|unset|unbound|undefined|forbidden|unauthori[sz]ed"
+    r"|KeyError|40[13])\b",
+    re.IGNORECASE,
+)
+
+
+def notes_on_variables(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str], tools: Sequence[Tool]
+) -> list[str]:
+    """Name the variables that a call missed, or that are set here and were not given to it.
+
+    `tools` are the scripts that ran. What it printed only tells which of those that they read: a
+    name that is only there would be no reason.
+    """
+    given = permit.access.variables
+    scripts = [with_variables(tool) for tool in tools] if is_command(call) else tools
+    own = [name for each in scripts for name in variables_read(each)]
+    missed = _named(result, call, own) or withheld(own, given)
+    if result.outcome == "failed":
+        missed = [*_likely(result, scripts), *missed]
+        missed = missed or _of_packages(result, permit)
+    return _proposed(missed, call, permit, roots)
+
+
+def _likely(result: ToolResult, scripts: Iterable[Tool]) -> list[str]:
+    """Return the variables that may be why a script failed, of which it does not tell the name.
+
+    One that gives another reason in its own words has that reason. A variable that is neither set
+    here nor named like a secret is one that most users do without.
+    """
+    said = last_words(result)
+    if said.strip() and not _ABOUT_ACCESS.search(said):
+        return []
+    return [
+        name
+        for each in scripts
+        for name in variables_without_default(each)
+        if name in said or is_set(name) or is_named_like_a_secret(name)
+    ]
+
+
+def _named(result: ToolResult, call: ToolCall, own: Sequence[str]) -> list[str]:
+    """Return the variables that the output names and the script reads, or its skill has in quotes.
+
+    Of several of which one will do, those that are set here.
+    """
+    said = last_words(result)
+    named = [before or after for before, after in _VARIABLE.findall(said)] if call.tool.home else []
+    if not named:
+        return []
+    others = _ALTERNATIVE.findall(said)
+    texts = sources_of(call.tool.home)
+    found = [
+        name for name in dict.fromkeys((*named, *others)) if name in own or _is_quoted(name, texts)
+    ][:_MOST_VARIABLES]
+    here = [name for name in found if is_set(name)]
+    return here if here and others else [name for name in found if name in named]
+
+
+def _of_packages(result: ToolResult, permit: Permit) -> list[str]:
+    """Return variables that are set here and that packages of the call read, if it missed some.
+
+    It names them, or fails for want of access: then those are meant that are named like secrets.
+    """
+    said = last_words(result)
+    is_access = _ABOUT_ACCESS.search(said) is not None
+    names = withheld(variable_names(), permit.access.variables)
+    names = [n for n in names if n in said or (is_access and is_named_like_a_secret(n))]
+    found = read_by_packages(permit.access.packages, names) if names else []
+    told = [name for name in found if name in said]
+    # A package for many services reads the keys of all of them.
+    return told or (found if len(found) <= _MOST_KEYS else [])
+
+
+def _is_quoted(name: str, texts: Mapping[str, str]) -> bool:
+    return any(f"'{name}'" in text or f'"{name}"' in text for text in texts.values())
+
+
+def _proposed(
+    names: Sequence[str], call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    given = permit.access.variables
+    lacked = [n for n in dict.fromkeys(names) if n not in given and not needs_no_grant(n)]
+    unset = [name for name in lacked if name in permit.access.unset]
+    wanted = [name for name in lacked if name not in unset]
+    notes = []
+    if unset:
+        verb = "is" if len(unset) == 1 else "are"
+        said = f"note: it reads {', '.join(unset)}, which {verb} granted, but not set here"
+        notes.append(f"{said}: set it where Skillpouch runs, `export {unset[0]}=…`")
+    if not wanted:
+        return notes
+    needs = [Need(kind=_kind(name, call), value=name) for name in wanted]
+    # Settings are for all that is done with a skill.
+    needs += as_command(call) if any(need.kind == "secret" for need in needs) else []
+    verb, whom = "was" if len(wanted) == 1 else "were", "commands" if is_command(call) else "it"
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    said = f"note: it reads {', '.join(wanted)}, which {verb} not granted to {whom}"
+    return [*notes, f"{said}; the user can grant it: `{command}`"]
+
+
+def _kind(name: str, call: ToolCall) -> NeedKind:
+    """Return the kind of a variable: a setting too where a file of the skill has a value for it."""
+    texts = texts_of(call.tool.home).items() if call.tool.home else ()
+    code = (text for path, text in texts if Path(path).suffix in EXTENSIONS)
+    return "setting" if any(has_plain_default(name, text) for text in code) else kind_of(name)

@@ -33,8 +33,10 @@ from skillpouch.trust.requested_packages import (
     texts_of,
 )
 
+# As Python says it, as pandas does of its optional parts, and as Node does.
 _NO_MODULE = re.compile(
-    r"No module named ['\"]?([\w.]+)|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
+    r"(?:No module named ['\"]?|`Import |Missing optional dependency ['\"])([\w.]+)"
+    r"|Cannot find (?:package|module) ['\"]([^'\"\s]{1,200})"
 )
 # How bash, dash, Python, Node, Ruby and Perl report that a program was not found, and zsh, as many
 # scripts do in words of their own.
@@ -69,6 +71,8 @@ def notes_on_packages(
     said = last_words(result)
     missing, advice = _NO_MODULE.findall(said), _ADVICE.findall(said)
     programs = list(programs_missed(said))
+    if result.outcome == "ok":  # it went on without an optional part: more is not missing
+        advice, programs = [], []
     skill = skill_of(call.tool)
     folders = _folders_beside(skill, tools, permit) if skill else []
     # A script may look for the folder before it imports anything.
@@ -79,7 +83,7 @@ def notes_on_packages(
     named = _named(missing, advice) | {_plain(name) for name in programs}
     given = permit.access.packages
     found = propose_packages(skill, tools) if skill else ()
-    is_import = bool(missing or advice)
+    is_import = bool(missing or advice) and result.outcome != "ok"
     lacking = [
         each
         for each in found
@@ -96,6 +100,8 @@ def notes_on_packages(
         return [_proposal(call, lacking, told, brought, roots)]
     if module := _module_run(missing, call):
         return [_note_on_module(call, module, roots)]
+    if given and (modules := [module for module, _ in missing if module]):
+        return [_note_on_undeclared(call, modules[-1], roots)]
     is_known = any(_is_given(name, given) or _is_given(f"npm:{name}", given) for name in named)
     return [_NO_ADVICE] if advice and not is_known else []
 
@@ -149,6 +155,16 @@ def _note_on_module(call: ToolCall, module: str, roots: Sequence[str]) -> str:
     command = trust_command(call.tool.skill, needs, roots=roots)
     which = f"of the package {known}" if known else "of a package that no file of it names"
     return f"note: it runs the module {module}, {which}; the user can grant it: `{command}`"
+
+
+def _note_on_undeclared(call: ToolCall, module: str, roots: Sequence[str]) -> str:
+    """Name the package of a module that only packages of the call import, as far as it is known."""
+    known = known_package(module)
+    needs = [Need(kind="packages", value=known or "NAME")]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    told = f"note: a package of it imports {module}, and does not declare what brings it"
+    package = known or "the package, if it is known"
+    return f"{told}; the user can grant {package}: `{command}`"
 
 
 def programs_missed(output: str) -> Iterator[str]:

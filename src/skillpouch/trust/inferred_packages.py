@@ -59,12 +59,16 @@ _CAUGHT = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseExc
 
 
 class Import(NamedTuple):
-    """One imported module; a relative one starts with dots. `names` follow `from … import`."""
+    """One imported module; a relative one starts with dots. `names` follow `from … import`.
+
+    One that is `inside` a function is imported only when that is called.
+    """
 
     module: str
     line: int
     optional: bool = False
     names: tuple[str, ...] = ()
+    inside: bool = False
 
 
 def python_imports(text: str) -> list[Import]:
@@ -77,11 +81,15 @@ def python_imports(text: str) -> list[Import]:
     except UnreadableError:
         return []
     found: list[Import] = []
-    pending: list[tuple[ast.AST, bool]] = [(tree, False)]
+    pending: list[tuple[ast.AST, bool, bool]] = [(tree, False, False)]
     while pending:
-        node, optional = pending.pop()
-        found += _imports(node, optional=optional)
-        pending += [(child, optional or _is_spared(node, block)) for block, child in _inside(node)]
+        node, optional, inside = pending.pop()
+        inside = inside or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        found += [each._replace(inside=inside) for each in _imports(node, optional=optional)]
+        pending += [
+            (child, optional or _is_spared(node, block, inside=inside), inside)
+            for block, child in _inside(node)
+        ]
     return sorted(found, key=lambda each: each.line)
 
 
@@ -99,11 +107,15 @@ def _imports(node: ast.AST, *, optional: bool) -> list[Import]:
     return []
 
 
-def _is_spared(node: ast.AST, block: str) -> bool:
-    """Tell whether a script can continue if the imports in this part of a statement fail."""
+def _is_spared(node: ast.AST, block: str, *, inside: bool) -> bool:
+    """Tell whether a script can continue if the imports in this part of a statement fail.
+
+    In a function that says itself what it misses it can: only some calls come to it.
+    """
     if isinstance(node, ast.Try | ast.TryStar):
         # What the handler imports instead is as optional as the import that failed.
-        return block != "finalbody" and any(map(_catches_imports, node.handlers))
+        caught = _names_imports if inside else _catches_imports
+        return block != "finalbody" and any(map(caught, node.handlers))
     if isinstance(node, ast.If) and block == "body":
         test = node.test
         return getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING"
@@ -111,11 +123,13 @@ def _is_spared(node: ast.AST, block: str) -> bool:
 
 
 def _catches_imports(handler: ast.ExceptHandler) -> bool:
-    if handler.type is None:
-        return not _gives_up(handler)
+    return (handler.type is None or _names_imports(handler)) and not _gives_up(handler)
+
+
+def _names_imports(handler: ast.ExceptHandler) -> bool:
     caught = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
     names = {getattr(each, "id", getattr(each, "attr", "")) for each in caught}
-    return bool(names & _CAUGHT) and not _gives_up(handler)
+    return bool(names & _CAUGHT)
 
 
 def _gives_up(handler: ast.ExceptHandler) -> bool:
@@ -158,14 +172,16 @@ def infer_packages(
     declared: Iterable[str] = (),
     installed: Mapping[str, Iterable[str]] | None = None,
     provided: Callable[[str], Collection[str] | None] = lambda _package: None,
+    may_hold: Callable[[str, str], bool] = lambda _folder, _module: True,
 ) -> tuple[Proposal, ...]:
     """Return the packages that a script and its sibling modules import beyond what is declared.
 
     `files` are the texts of the skill by path; `installed` maps modules to packages of this
     machine, like `importlib.metadata.packages_distributions()`; `provided` returns the modules that
-    a declared package and what it requires have, None if that is not known. Reads and runs nothing.
+    a declared package and what it requires have, None if that is not known; `may_hold` tells of a
+    folder beside the skill whether a module may be in it. Reads and runs nothing.
     """
-    follow = _Following(files=files, installed=installed or {})
+    follow = _Following(files=files, installed=installed or {}, may_hold=may_hold)
     if script.endswith(_JAVASCRIPT):
         follow.javascript(script)
     else:
@@ -225,6 +241,7 @@ class _Following:
 
     files: Mapping[str, str]
     installed: Mapping[str, Iterable[str]]
+    may_hold: Callable[[str, str], bool] = lambda _folder, _module: True
     found: dict[str, Proposal] = field(default_factory=dict)
     seen: set[str] = field(default_factory=set)
     outside: set[str] = field(default_factory=set)  # folders beside the skill, on its search path
@@ -249,7 +266,9 @@ class _Following:
                 own = self._own(each, path, places)
                 pending += [(file, optional or each.optional) for file in own if file in self.files]
                 if not own:
-                    self._propose(each, path, optional=optional or each.optional)
+                    # A function of another file may never be called.
+                    is_later = each.inside and path != script
+                    self._propose(each, path, optional=optional or each.optional or is_later)
 
     def javascript(self, script: str) -> None:
         pending = [script]
@@ -305,7 +324,7 @@ class _Following:
             if is_installed_by_nobody(module) or module in SHARED_FOLDERS:
                 continue
             package, confidence = self._package(module)
-            if confidence == "guess" and self.outside:
+            if confidence == "guess" and any(self.may_hold(each, module) for each in self.outside):
                 # Probably its own: anybody could publish a package of that name.
                 self.beside.setdefault(module, f"{path}:{imported.line}")
                 continue

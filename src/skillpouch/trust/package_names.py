@@ -1,9 +1,22 @@
-"""Names of packages: for imports, in texts that install them; and names never installed."""
+"""Names of packages: for imports, in texts that install them; and what installed ones hold."""
 
+import os
 import re
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skillpouch.environment import environments_directory
+from skillpouch.signatures.shebang import source_text
+from skillpouch.trust.grant import split_package
+from skillpouch.untrusted_files import SCRIPT_BYTES, CannotReadError, read_inside
+
+if TYPE_CHECKING:
+    from importlib.metadata import Distribution
 
 # The imports that public skills use, and other well-known ones. Of dotted names, the longest that
 # matches counts.
@@ -174,6 +187,9 @@ _NEVER_INSTALLED = frozenset(
     }
 )
 
+# Packages that one system alone can have.
+_ONLY_ON = {"pywin32": "win32"}
+
 _NODE = frozenset(
     {
         *("assert", "async_hooks", "buffer", "child_process", "cluster", "console", "constants"),
@@ -189,7 +205,8 @@ _NODE = frozenset(
 def is_installed_by_nobody(module: str) -> bool:
     """Tell whether a module is Python's own, or one that no package provides."""
     top = module.partition(".")[0]
-    return top in sys.stdlib_module_names or top in _NEVER_INSTALLED
+    system = _ONLY_ON.get(known_package(module), sys.platform)
+    return top in sys.stdlib_module_names or top in _NEVER_INSTALLED or system != sys.platform
 
 
 def known_package(module: str) -> str:
@@ -272,3 +289,91 @@ def _packages_of(words: list[str]) -> list[str]:
         elif not name[0].endswith(_FILES):
             found.append(name[0])
     return found
+
+
+_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
+_SITES = "*/*/python/lib/python*/site-packages"  # below the folder of environments
+_MOST_FILES = 2_000
+
+
+def name_of(requirement: str) -> str:
+    """Return the name of the package in a requirement, "" if there is none."""
+    found = _REQUIREMENT.match(requirement)
+    return found[1] if found else ""
+
+
+def modules_brought_by(package: str) -> frozenset[str] | None:
+    """Return the top-level modules of a package and of what it requires, by their metadata.
+
+    They are looked for in the environments that were built for skills, and in Skillpouch's own;
+    None if the package is in neither.
+    """
+    for path in (*([site] for site in _sites_with(package)), sys.path):
+        if found := _modules_on(path, package):
+            return found
+    return None
+
+
+def read_by_packages(packages: Iterable[str], names: Sequence[str]) -> list[str]:
+    """Return those of some variables whose names stand in quotes in the code of packages.
+
+    They are looked for in the environments that were built for skills.
+    """
+    quoted = re.compile(rf"[\"']({'|'.join(map(re.escape, names))})[\"']")
+    found = {
+        name
+        for package in packages
+        for text in texts_of_package(split_package(package)[0])
+        for name in quoted.findall(text)
+    }
+    return [name for name in names if name in found]
+
+
+def texts_of_package(package: str) -> Iterator[str]:
+    """Yield the modules of an installed package, without what it requires."""
+    from importlib.metadata import distributions
+
+    site = next(_sites_with(package), "") if package and not package.startswith("npm:") else ""
+    there = next(iter(distributions(name=package, path=[site])), None) if site else None
+    files = (file for file in (there.files or () if there else ()) if file.suffix == ".py")
+    for file in islice(files, _MOST_FILES):
+        with suppress(CannotReadError):
+            yield source_text(read_inside(f"{site}/{file}", site, SCRIPT_BYTES).data, "python")
+
+
+def _sites_with(package: str) -> Iterator[str]:
+    root = environments_directory()
+    spelt = package.replace("-", "[-_.]")
+    pattern = re.compile(rf"{spelt}-[^-]+\.dist-info\Z", re.IGNORECASE)
+    for site in root.glob(_SITES) if root else ():
+        try:
+            if any(map(pattern.match, os.listdir(site))):
+                yield str(site)
+        except OSError:  # it was just removed
+            continue
+
+
+def _modules_on(path: list[str], package: str) -> frozenset[str]:
+    from importlib.metadata import distributions
+
+    todo, seen, found = [package], set[str](), set[str]()
+    while todo:
+        name = todo.pop()
+        there = None if name in seen else next(iter(distributions(name=name, path=path)), None)
+        seen.add(name)
+        if there is None:
+            continue
+        found.update(_top_levels(there))
+        required = (each.partition(";") for each in there.requires or ())
+        needed = (head for head, _, marker in required if "extra" not in marker)
+        todo += [split_package(name_of(head))[0] for head in needed]
+    return frozenset(found)
+
+
+def _top_levels(package: "Distribution") -> Iterator[str]:
+    """Yield the modules at the top of a package, by its list of files."""
+    for file in package.files or ():
+        top = file.parts[0]
+        if top.endswith((".dist-info", ".data")) or top in ("..", "__pycache__"):
+            continue
+        yield top.partition(".")[0]

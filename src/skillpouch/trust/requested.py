@@ -244,11 +244,11 @@ def needs_no_grant(name: str) -> bool:
     return name in _GIVEN or name.startswith(_OURS) or is_standard(name)
 
 
-def withheld(tool: Tool, given: Container[str]) -> list[str]:
-    """Return the variables that a script reads, that have a value here, and that it did not get."""
+def withheld(read: Iterable[str], given: Container[str]) -> list[str]:
+    """Return those of the variables that a script reads that are set here and not given to it."""
     return [
         name
-        for name in tool.variables
+        for name in dict.fromkeys(read)
         if name not in given and is_set(name) and not needs_no_grant(name)
     ]
 
@@ -371,7 +371,11 @@ def paths_in_home(tool: Tool) -> list[str]:
         data = read_inside(tool.runs.file, tool.home, SCRIPT_BYTES).data
     except CannotReadError:
         return []
-    code = source_text(data, language_of(tool.runs.file))
+    return home_paths_in(source_text(data, language_of(tool.runs.file)))
+
+
+def home_paths_in(code: str) -> list[str]:
+    """Return the paths below a home that a text names, relative to it."""
     found: dict[str, None] = {}
     for whole, first, second in _IN_HOME.findall(_COMMENT.sub("", code)):
         path = whole or "/".join(filter(None, (first, second)))

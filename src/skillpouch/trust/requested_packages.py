@@ -4,18 +4,15 @@ import ast
 import json
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from posixpath import dirname, join, normpath
-from typing import TYPE_CHECKING
 
 from skillpouch.declarations.packages.declared_files import DeclaredFiles, RequirementRefusedError
 from skillpouch.declarations.packages.needs import PythonNeeds, read_needs
 from skillpouch.discovery.walk import is_skipped_folder
-from skillpouch.environment import environments_directory
 from skillpouch.needs import Need
 from skillpouch.signatures import read_signature
 from skillpouch.signatures.python.outline import UnreadableError, parse_python
@@ -30,19 +27,14 @@ from skillpouch.trust.inferred_packages import (
     modules_beside,
     own_modules,
 )
-from skillpouch.trust.package_names import installed_in
+from skillpouch.trust.package_names import installed_in, modules_brought_by, name_of
 from skillpouch.trust.requested import has_plain_default, kind_of, line_of, needs_no_grant
 from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 
-if TYPE_CHECKING:
-    from importlib.metadata import Distribution
-
-_SITES = "*/*/python/lib/python*/site-packages"  # below the folder of environments
 _SOURCES = (".py", ".js", ".mjs", ".cjs", ".ts")
 _TEXTS = (*EXTENSIONS, ".md", ".json", ".yml", ".yaml", ".toml", ".ini", ".cfg", ".env", ".txt")
 _MOST_FILES = 2_000
 _MOST_SOURCED = 50
-_REQUIREMENT = re.compile(r"\s*([A-Za-z0-9][\w.-]*)")
 
 
 def package_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
@@ -76,7 +68,12 @@ def propose_packages(skill: Skill, tools: Iterable[Tool]) -> tuple[Proposal, ...
             continue
         declared = _declared(path, script, files, home)
         proposals = infer_packages(
-            path, files, declared=declared, installed=_Installed(), provided=modules_brought_by
+            path,
+            files,
+            declared=declared,
+            installed=_Installed(),
+            provided=modules_brought_by,
+            may_hold=partial(_may_hold, os.path.realpath(home)),
         )
         known = {split_package(package)[0] for package in declared}
         for each in _as_told(proposals, files):
@@ -104,6 +101,17 @@ def _as_told(proposals: Iterable[Proposal], files: "_Files") -> Iterator[Proposa
             yield each
 
 
+def _may_hold(home: str, folder: str, module: str) -> bool:
+    """Tell whether a folder beside a skill holds a module, or is not there itself."""
+    path = os.path.normpath(join(home, folder))
+    return not os.path.isdir(path) or _holds(path, module)
+
+
+def _holds(folder: str, module: str) -> bool:
+    top = join(folder, module.partition(".")[0])
+    return os.path.isfile(f"{top}.py") or os.path.isdir(top)
+
+
 def folder_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
     """Return the folders beside a skill in which its scripts look for modules that are there."""
     home = os.path.realpath(skill.home)
@@ -115,8 +123,7 @@ def folder_asks(skill: Skill, tools: Iterable[Tool]) -> tuple[Need, ...]:
         modules, folders = modules_beside(os.path.relpath(tool.runs.file, skill.home), files)
         for module, where in modules.items():
             for folder in sorted(os.path.normpath(join(home, each)) for each in folders):
-                top = join(folder, module.partition(".")[0])
-                if os.path.isfile(f"{top}.py") or os.path.isdir(top):
+                if _holds(folder, module):
                     asked = f"{where} (imports {module})"
                     need = Need(kind="read", value=folder, declared=False, asked_in=asked)
                     found.setdefault(folder, need)
@@ -152,6 +159,13 @@ def variables_without_default(tool: Tool) -> list[str]:
         for name, path in sorted(places.items())
         if not has_plain_default(name, files.read(path))
     ]
+
+
+def variables_read(tool: Tool) -> list[str]:
+    """Return the variables that a script and its modules read."""
+    if not isinstance(tool.runs, Script) or not tool.home:
+        return list(tool.variables)
+    return [*tool.variables, *_module_variables(tool, _Files(tool.home))]
 
 
 def with_variables(tool: Tool) -> Tool:
@@ -358,7 +372,7 @@ def _declared(path: str, script: Script, files: _Files, home: str) -> list[str]:
     if not path.endswith(".py"):
         return [f"npm:{name}" for name in _package_json(path, files)]
     if script.dependencies is not None:
-        return [_name(package) for package in script.dependencies.packages]
+        return [name_of(package) for package in script.dependencies.packages]
     try:
         needs = read_needs(script, DeclaredFiles(home))
     except RequirementRefusedError:
@@ -370,13 +384,8 @@ def _named_in_requirements(path: str, files: _Files) -> list[str]:
     for folder in (dirname(path), "scripts", ""):
         text = files.read(f"{folder}/requirements.txt" if folder else "requirements.txt")
         if text:
-            return [_name(line) for line in text.splitlines()]
+            return [name_of(line) for line in text.splitlines()]
     return []
-
-
-def _name(requirement: str) -> str:
-    found = _REQUIREMENT.match(requirement)
-    return found[1] if found else ""
 
 
 def _package_json(path: str, files: _Files) -> list[str]:
@@ -423,53 +432,3 @@ def _installed() -> Mapping[str, list[str]]:
     from importlib.metadata import packages_distributions
 
     return packages_distributions()
-
-
-def modules_brought_by(package: str) -> frozenset[str] | None:
-    """Return the top-level modules of a package and of what it requires, by their metadata.
-
-    They are looked for in the environments that were built for skills, and in Skillpouch's own;
-    None if the package is in neither.
-    """
-    for path in (*([site] for site in _sites_with(package)), sys.path):
-        if found := _modules_on(path, package):
-            return found
-    return None
-
-
-def _sites_with(package: str) -> Iterator[str]:
-    root = environments_directory()
-    spelt = package.replace("-", "[-_.]")
-    pattern = re.compile(rf"{spelt}-[^-]+\.dist-info\Z", re.IGNORECASE)
-    for site in root.glob(_SITES) if root else ():
-        try:
-            if any(map(pattern.match, os.listdir(site))):
-                yield str(site)
-        except OSError:  # it was just removed
-            continue
-
-
-def _modules_on(path: list[str], package: str) -> frozenset[str]:
-    from importlib.metadata import distributions
-
-    todo, seen, found = [package], set[str](), set[str]()
-    while todo:
-        name = todo.pop()
-        there = None if name in seen else next(iter(distributions(name=name, path=path)), None)
-        seen.add(name)
-        if there is None:
-            continue
-        found.update(_top_levels(there))
-        required = (each.partition(";") for each in there.requires or ())
-        needed = (head for head, _, marker in required if "extra" not in marker)
-        todo += [split_package(_name(head))[0] for head in needed]
-    return frozenset(found)
-
-
-def _top_levels(package: "Distribution") -> Iterator[str]:
-    """Yield the modules at the top of a package, by its list of files."""
-    for file in package.files or ():
-        top = file.parts[0]
-        if top.endswith((".dist-info", ".data")) or top in ("..", "__pycache__"):
-            continue
-        yield top.partition(".")[0]

@@ -285,6 +285,20 @@ async def environments_in_use(
         yield tuple(each for each in found if each is not None)
 
 
+@asynccontextmanager
+async def environments_of_both(
+    script: Script, home: str, *, packages: tuple[str, ...], **options: Any
+) -> AsyncIterator[tuple[Environment, ...]]:
+    """Do that for a script in Python that starts Node: its own packages, and those of npm."""
+    async with AsyncExitStack() as in_use:
+        own = environment_in_use(script, home, packages=packages, **options)
+        found = [
+            await in_use.enter_async_context(own),
+            await _of_language("javascript", home, in_use, packages=packages, **options),
+        ]
+        yield tuple(each for each in found if each is not None)
+
+
 async def _of_language(
     language: Language, home: str, in_use: AsyncExitStack, **options: Any
 ) -> Environment | None:
