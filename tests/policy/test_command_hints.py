@@ -258,3 +258,32 @@ def test_an_answer_without_a_variable_that_is_set_and_read_says_so(
     assert note.startswith("note: it reads LAMP_TASK, which was not granted to ")
     assert f"`skillpouch trust demo --set LAMP_TASK --root {home.parent}`" in note
     assert given.content == "done: light the yard"
+
+
+def test_a_script_that_a_command_runs_by_its_name_alone_counts_like_any(
+    write_skill: WriteSkill, commands: Callable[[Path], Command]
+) -> None:
+    home = write_skill(files={"scripts/lamp.py": MISSES})
+
+    content = commands(home)("lamp.py").content
+
+    command = f"skillpouch trust demo --secret LAMP_API_KEY --commands --root {home.parent}"
+    assert content.endswith(f"not granted to commands; the user can grant it: `{command}`")
+
+
+SHOWS = """from pathlib import Path
+folder = Path.home() / ".lamps" / "known"
+print(f"{folder}: {len(list(folder.glob('*')))} lamps, clean")
+"""
+
+
+def test_a_script_that_only_reads_a_path_of_the_home_is_told_the_grant_to_read(
+    write_skill: WriteSkill, commands: Callable[[Path], Command]
+) -> None:
+    known = Path.home() / ".lamps" / "known"
+    known.mkdir(parents=True)
+    home = write_skill(files={"scripts/x.py": SHOWS})
+
+    content = commands(home)("python scripts/x.py").content
+
+    assert f"`skillpouch trust demo --read {known} --commands --root {home.parent}`" in content

@@ -261,9 +261,7 @@ def note_on_home(
         if names_own and finds_nothing and result.is_error and not paths:
             return [_note_on_cache(said, own, str(user), call, roots) or _OWN_HOME]
         return [_LOST_HOME] if names_own and is_left else []
-    # What it names or left there, and does not miss, has just been made.
-    is_made = is_left or (not finds_nothing and f"{own}/{lacked[0]}" in said)
-    kind: NeedKind = "write" if is_made else "read"
+    kind: NeedKind = "write" if is_left else "read"  # what it left there has just been made
     needs = [Need(kind=kind, value=f"{user}/{path}") for path in lacked[:_MOST_PATHS]]
     needs += as_command(call)
     command = trust_command(call.tool.skill, needs, roots=roots)

@@ -259,11 +259,11 @@ def files_named(command: str, home: str) -> Iterator[str]:
     """Yield the files of a skill that a command names, by their paths in the skill."""
     for found in islice(_PATH.finditer(command), _MOST_PATHS):
         parts = [part for part in found[0].split("/") if part != "."]
-        for start in range(max(len(parts) - 1, 1)):
-            inside = "/".join(parts[start:])
-            if ".." not in parts and Path(home, inside).is_file():
-                yield inside
-                break
+        inside = ["/".join(parts[start:]) for start in range(max(len(parts) - 1, 1))]
+        # The shell finds a script by its name alone, too.
+        inside += [f"scripts/{parts[0]}"] if len(parts) == 1 else []
+        if ".." not in parts:
+            yield from islice((each for each in inside if Path(home, each).is_file()), 1)
 
 
 def scripts_named(call: ToolCall) -> Iterator[Tool]:

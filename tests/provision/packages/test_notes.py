@@ -1,11 +1,13 @@
 """What a call is told of the packages that it has: what they miss, and what they read."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from skillpouch import Policy, SkillManager, ToolResult
 from skillpouch.needs import Need
+from skillpouch.provision.packages.recipe import find_python, own_python
 from skillpouch.trust.grants import Grants
 from tests.conftest import WriteSkill
 from tests.provision.packages.registry import Registry
@@ -139,7 +141,10 @@ def test_a_package_that_keeps_its_state_in_the_home_is_told_of_the_one_of_the_us
     assert f"`skillpouch trust demo --write {known} --root {home.parent}`" in note
 
 
-NODE = "import subprocess\nprint(subprocess.check_output(['tiny-lamp'], text=True).strip())\n"
+NODE = """import subprocess
+print(subprocess.check_output(['tiny-lamp'], text=True).strip())
+subprocess.run(['node', '-e', "console.log('and', require('tiny-lamp/lib').name)"], check=True)
+"""
 
 
 @pytest.mark.parametrize("also", [(), ("tinylib",)], ids=["npm alone", "both"])
@@ -155,4 +160,53 @@ def test_a_script_in_python_has_the_programs_of_npm_packages_that_it_was_granted
 
     result = called(home, workspace, "npm:tiny-lamp", *also)
 
-    assert (result.content, result.outcome) == ("lit by node", "ok")
+    assert (result.outcome, sorted(result.data.split("\n"))) == (
+        "ok",
+        ["", "and node", "lit by node"],
+    )
+
+
+def asking(wanted: str) -> str:
+    block = f'# /// script\n# requires-python = "{wanted}"\n# dependencies = ["tinylib"]\n# ///\n'
+    return f"{block}import sys, tinylib\nprint(tinylib.VERSION, *sys.version_info[:2])\n"
+
+
+def commanded(home: Path, workspace: Path, command: str) -> ToolResult:
+    manager = SkillManager(
+        home.parent, workspace=workspace, policy=Policy(), cache=False, builtins=True
+    )
+    Grants().grant(manager.get_skill("demo"), [Need(kind="packages", value="tinylib")])
+    return manager.call("run_for_skill", {"skill": "demo", "command": command})
+
+
+@pytest.mark.parametrize("command", ["uv run scripts/x.py", "python scripts/x.py", "x.py"])
+async def test_a_command_runs_a_script_on_the_python_that_it_declares(
+    command: str, registry: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    own = own_python()
+    other = await find_python(f"!={own.version[0]}.{own.version[1]}.*,>=3.9", "on")
+    if other is None:
+        pytest.skip("no other Python is installed")
+    registry.add_wheel("tinylib")
+    home = write_skill(files={"scripts/x.py": asking(f"=={other.text}")})
+
+    result = await asyncio.to_thread(commanded, home, workspace, command)
+
+    assert result.content == "1.0 {} {}".format(*other.version[:2])
+
+
+def test_a_command_for_a_python_that_is_nowhere_runs_on_ours_and_says_so(
+    registry: Registry, write_skill: WriteSkill, workspace: Path
+) -> None:
+    registry.add_wheel("tinylib")
+    home = write_skill(files={"scripts/x.py": asking(">=3.99")})
+
+    result = commanded(home, workspace, "uv run scripts/x.py")
+
+    own = own_python()
+    assert result.data == "1.0 {} {}\n".format(*own.version[:2])
+    [note] = result.notes
+    assert note == (
+        "note: x.py ran on the Python of Skillpouch: it needs Python >=3.99, Skillpouch runs on"
+        f" {own.text}; this machine has no other that fits; install such a Python"
+    )

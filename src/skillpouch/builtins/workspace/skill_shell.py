@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
@@ -22,6 +23,7 @@ from skillpouch.builtins.disclosure.activation import plugin_root
 from skillpouch.builtins.workspace.bash import bash_of, check_line, real_folder, with_limits
 from skillpouch.builtins.workspace.context import Definition, number, text
 from skillpouch.calls import ToolCall
+from skillpouch.declarations.packages.declared_files import InstallError
 from skillpouch.declarations.skill_md import is_bash
 from skillpouch.discovery.skill_copies import SkillCopy
 from skillpouch.environment import base_environment
@@ -32,7 +34,7 @@ from skillpouch.execution.zygote_client import this_python
 from skillpouch.limits import BASH_SECONDS
 from skillpouch.policy.package_hints import files_named
 from skillpouch.provision.interpreters import find_program, homes_of
-from skillpouch.provision.packages.lookup import environments_in_use
+from skillpouch.provision.packages.lookup import environments_in_use, other_python
 from skillpouch.provision.packages.ready import Environment
 from skillpouch.provision.readiness import ANSWERED
 from skillpouch.registry.registry import ToolOverlay
@@ -40,7 +42,7 @@ from skillpouch.results import ToolResult
 from skillpouch.runtime.memoize import Shared
 from skillpouch.signatures.invocation import names_skill_folder
 from skillpouch.skills import Skill
-from skillpouch.tools import Tool
+from skillpouch.tools import Script, Tool
 from skillpouch.workspace.workspace import look_at
 
 DEFINITION = Definition(
@@ -157,7 +159,8 @@ def with_folder(command: str, home: str) -> str:
 async def run(call: ToolCall) -> ToolResult:
     """Run a command for a skill."""
     call = with_limits(call)
-    async with environments_in_use(
+    find = partial(
+        environments_in_use,
         call.tool.home,
         packages=call.access.packages,
         builds=call.access.builds,
@@ -165,8 +168,30 @@ async def run(call: ToolCall) -> ToolResult:
         on_progress=call.on_progress,
         sandbox=call.sandbox,
         workspace=call.terms.workspace,
-    ) as found:
-        return await _run(call, found)
+    )
+    script, notes = _for_another_python(call), []
+    async with AsyncExitStack() as in_use:
+        try:
+            found = await in_use.enter_async_context(find(script=script))
+        except InstallError as error:
+            if script is None:
+                raise
+            # As `python` would, which reads no such declaration.
+            told = f"note: {Path(script.file).name} ran on the Python of Skillpouch"
+            notes.append(f"{told}: {error.reason}; {error.hint}")
+            found = await in_use.enter_async_context(find())
+        result = await _run(call, found)
+    return result.with_notes(notes) if notes else result
+
+
+def _for_another_python(call: ToolCall) -> Script | None:
+    """Return the first script in a command that declares that it needs another Python than ours."""
+    home = call.tool.home
+    for name in dict.fromkeys(files_named(call.arguments["command"], home)):
+        script = Script(file=f"{home}/{name}", language="python", convention="stdin")
+        if name.endswith(".py") and other_python(script, home):
+            return script
+    return None
 
 
 async def _run(call: ToolCall, environments: Sequence[Environment]) -> ToolResult:

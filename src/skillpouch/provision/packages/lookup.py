@@ -78,6 +78,16 @@ def is_met(needs: Needs) -> bool:
     return satisfies(own_python().version, needs.requires_python)
 
 
+def other_python(script: Script, home: str) -> str:
+    """Return which Python a script of a skill declares that it needs, "" if it can have our own."""
+    try:
+        needs = read_needs(script, DeclaredFiles(home))
+    except RequirementRefusedError:
+        return ""
+    wanted = needs.requires_python if isinstance(needs, PythonNeeds) else ""
+    return "" if satisfies(own_python().version, wanted) else wanted
+
+
 async def recipe_for(
     needs: Needs,
     skill: str,
@@ -270,19 +280,26 @@ async def environment_in_use(
 
 @asynccontextmanager
 async def environments_in_use(
-    home: str, *, packages: tuple[str, ...], **options: Any
+    home: str, *, packages: tuple[str, ...], script: Script | None = None, **options: Any
 ) -> AsyncIterator[tuple[Environment, ...]]:
     """Do that for all packages of a skill: those of Python are one environment, npm's another.
 
-    For commands and shell scripts, which start programs of both.
+    For commands and shell scripts, which start programs of both. The Python is that of `script`, if
+    there is one.
     """
     async with AsyncExitStack() as in_use:
-        found = [
+        own = None
+        if script is not None:
+            found = environment_in_use(script, home, packages=packages, **options)
+            with suppress(UngrantedError, RequirementRefusedError):
+                own = await in_use.enter_async_context(found)
+        others = [
             await _of_language(language, home, in_use, packages=packages, **options)
             for language in ("python", "javascript")
             if any(each.startswith("npm:") != (language == "python") for each in packages)
+            if own is None or language != "python"
         ]
-        yield tuple(each for each in found if each is not None)
+        yield tuple(each for each in (own, *others) if each is not None)
 
 
 @asynccontextmanager
