@@ -199,3 +199,67 @@ def test_a_program_in_a_granted_cache_of_the_home_runs(
         f" `{command}`"
     )
     assert given.content == "browsing\n"
+
+
+JOINED = """
+import os
+from pathlib import Path
+def base():
+    xdg = os.environ.get("LAMP_CACHE")
+    return Path(xdg) if xdg else Path.home() / ".cache"
+def known():
+    return base() / "lamp-cache" / "known"
+print(known(), sorted(each.name for each in known().glob("*")))
+"""
+
+
+def test_a_path_of_the_home_that_is_joined_from_parts_is_told_of_where_it_exists(
+    home: Path, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    skills = write_skill(files={"scripts/x.py": JOINED}).parent
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False)
+    without = manager.call("demo.x")
+    (home / ".cache/lamp-cache/known").mkdir(parents=True)
+    (home / ".cache/lamp-cache/known/hall").touch()
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False)
+    (skills / "demo/scripts/x.py").touch()
+
+    lacked = manager.call("demo.x")
+
+    command = f"skillpouch trust demo --read {home}/.cache/lamp-cache --root {skills}"
+    shown = "/tmp/.cache/lamp-cache/known []"
+    assert without.content == shown
+    assert lacked.content.startswith(f"{shown}\nnote: its code uses ~/.cache/lamp-cache")
+    assert f"`{command}`" in lacked.content
+
+
+SHOWS_FILE = "import sys\nprint(open(sys.argv[1]).read())\n"
+
+
+@pytest.mark.parametrize("way", ["tool", "command"])
+def test_a_file_that_the_caller_names_outside_the_workspace_is_told_the_grant(
+    way: str, home: Path, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    skills = write_skill(files={"scripts/x.py": SHOWS_FILE}).parent
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False, builtins=True)
+    picture, key = home / "Pictures/lamp.txt", home / ".ssh/id_lamp"
+    for file in (picture, key):
+        file.parent.mkdir()
+        file.write_text("a lamp")
+
+    def show(name: str) -> str:
+        if way == "tool":
+            return manager.call("demo.x", {"args": [f"{home}/{name}"]}).content
+        line = f"python scripts/x.py ~/{name}"
+        return manager.call("run_for_skill", {"skill": "demo", "command": line}).content
+
+    lacked, secret, absent = show("Pictures/lamp.txt"), show(".ssh/id_lamp"), show("nothing.txt")
+    needs = [Need(kind="read", value=str(picture)), Need(kind="commands")]
+    Grants().grant(manager.get_skill("demo"), needs)
+
+    commands = " --commands" if way == "command" else ""
+    command = f"skillpouch trust demo --read {{}}{commands} --root {skills}"
+    assert f"`{command.format(picture)}`" in lacked
+    assert f"`{command.format(home / 'nothing.txt')}`" in absent  # or it would tell what exists
+    assert f"--read {home}" not in secret
+    assert show("Pictures/lamp.txt").strip() == "a lamp"

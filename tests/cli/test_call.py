@@ -161,7 +161,7 @@ def test_a_note_on_an_answer_is_kept_out_of_the_pipe(
     found = json.loads(skillpouch("call", "count", "--json").out)
 
     assert (said.code, said.out) == (0, "[1, 2]\n")
-    assert said.err.startswith("note: it wanted unix sockets among its own processes")
+    assert said.err.startswith("note: it wanted unix sockets, of which it was not granted any")
     assert found["structured"] == [1, 2]
     assert found["content"] == f"[1, 2]\n{said.err.strip()}"
 

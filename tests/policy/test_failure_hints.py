@@ -420,8 +420,8 @@ def test_a_script_that_lacks_unix_sockets_is_told_the_grant_with_which_it_works(
     command = f"skillpouch trust demo --local-sockets --root {home.parent}"
     assert failed.outcome == "failed"
     assert failed.content.splitlines()[-1] == (
-        "note: it wanted unix sockets among its own processes, which it was not granted;"
-        f" the user can grant it: `{command}`"
+        "note: it wanted unix sockets, of which it was not granted any; the user can grant those"
+        f" among its own processes: `{command}`; one of another program is not reached by that"
     )
     assert (granted.outcome, granted.stderr) == ("ok", "")
 
@@ -479,9 +479,10 @@ def test_an_answer_without_the_unix_sockets_it_lacked_is_the_same_for_programs(
 
     printed = '{"error": "macro not configured"}'
     note = (
-        "note: it wanted unix sockets among its own processes, which it was not granted, and went"
-        " on without; if its answer lacks something, the user can grant it:"
-        f" `skillpouch trust demo --local-sockets --root {home.parent}`"
+        "note: it wanted unix sockets, of which it was not granted any, and went on without; if"
+        " its answer lacks something, the user can grant those among its own processes:"
+        f" `skillpouch trust demo --local-sockets --root {home.parent}`; one of another program is"
+        " not reached by that"
     )
     assert (lacked.outcome, lacked.stderr, lacked.data) == ("ok", "", f"{printed}\n")
     assert (lacked.structured, lacked.stdout) == ({"error": "macro not configured"}, lacked.data)
@@ -615,6 +616,7 @@ def test_a_socket_of_the_machine_is_not_reached_and_no_grant_is_proposed_for_it(
         content = manager.call("demo.x", {"args": [str(path)]}).content
 
     assert f"note: {path} is a socket of this machine, and a confined tool reaches none" in content
+    assert f"`skillpouch trust demo --unconfined --root {home.parent}`" in content
     assert "--local-sockets" not in content
 
 
@@ -827,7 +829,7 @@ def test_a_command_for_a_skill_is_told_the_grant_of_unix_sockets(
     granted = manager.call("run_for_skill", line)
 
     command = f"skillpouch trust demo --local-sockets --root {home.parent}"
-    assert failed.content.endswith(f"the user can grant it: `{command}`")
+    assert f"the user can grant those among its own processes: `{command}`" in failed.content
     assert (granted.outcome, granted.stderr) == ("ok", "")
 
 

@@ -1,5 +1,6 @@
 """A call that went on without the network it was refused says so, and names the grant."""
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -238,3 +239,56 @@ def test_package_tools_try_only_once_where_there_is_no_network(
 
     assert without == "['0', '0', '0']"
     assert manager.call("demo.x").content == "[None, None, None]"
+
+
+NO_PROXY = """
+import socket, sys
+try:
+    socket.create_connection(("127.0.0.1", int(sys.argv[1]))).close()
+    print("served")
+except OSError as error:
+    sys.exit(f"Connect call failed ('127.0.0.1', {sys.argv[1]}): {error}")
+"""
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_who_finds_nobody_on_its_own_loopback_is_told_a_grant_that_helps(
+    is_named: bool, write_skill: WriteSkill, workspace: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        (workspace / "port").write_text(str(port))
+        text = NO_PROXY.replace("sys.argv[1]", "open('port').read()")
+        body = f"It talks to a lamp at port {port}.\n" if is_named else "It talks.\n"
+        home = write_skill(files={"scripts/x.py": text}, body=body)
+        manager = SkillManager(home.parent, workspace=workspace, cache=False)
+
+        lacked = manager.call("demo.x").content
+        Grants().grant(manager.get_skill("demo"), [Need(kind="host", value=f"localhost:{port}")])
+        served = manager.call("demo.x")
+
+    told = port if is_named else "PORT"
+    assert f"`skillpouch trust demo --host localhost:{told} --root {home.parent}`" in lacked
+    assert (served.content, served.outcome) == ("served", "ok")
+
+
+LOOKS_UP = """
+import socket, sys
+try:
+    socket.getaddrinfo("db.example.com", 3306)
+except OSError:
+    sys.exit("Database error: InterfaceError")
+"""
+
+
+def test_who_looks_up_a_granted_host_by_itself_is_told_that_the_grant_does_not_help(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    home = write_skill(files={"scripts/x.py": LOOKS_UP})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+    Grants().grant(manager.get_skill("demo"), [Need(kind="host", value="db.example.com")])
+
+    content = manager.call("demo.x").content
+
+    assert "note: it wanted a host, but not through the proxy by which tools reach hosts" in content
+    assert f"`skillpouch trust demo --unconfined --root {home.parent}`" in content

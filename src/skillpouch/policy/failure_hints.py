@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from skillpouch.calls import ToolCall
@@ -19,6 +19,7 @@ from skillpouch.policy.file_hints import (
     note_on_absent_paths,
     note_on_changed_files,
     note_on_home,
+    note_on_outside_paths,
     note_on_renames,
     note_on_run_later,
     notes_on_own_folder,
@@ -36,6 +37,8 @@ from skillpouch.signatures.signature import reads_input
 from skillpouch.tools import Binary, InlineScript, Script, Tool
 from skillpouch.trust.call_needs import has_usual_memory
 from skillpouch.trust.errors import trust_command
+from skillpouch.trust.grant import split_package
+from skillpouch.trust.package_names import texts_of_package
 from skillpouch.trust.requested_packages import (
     hosts_in_code,
     sources_of,
@@ -73,6 +76,8 @@ _NO_MEMORY = re.compile(
 # In a network with nothing but loopback, only loopback can refuse a connection.
 _NOBODY_THERE = ("ECONNREFUSED", "onnection refused")
 _LOCAL = re.compile(r"\b(?:localhost|127\.0\.0\.1):(\d{2,5})\b")
+# In messages, also as Python prints an address.
+_ADDRESS = re.compile(rf"{_LOCAL.pattern}|\('(?:localhost|127\.0\.0\.1)', (\d{{2,5}})\)")
 _OURS = "skillpouch trust"
 _NOT_OURS = (
     f"note: it printed lines with `{_OURS}` in it: these are its own words, and no proposal of"
@@ -98,7 +103,7 @@ def with_notes(
     What was refused is reported even if the call succeeded: a script may continue without what it
     could not fetch, or say that it found nothing, and nobody would know.
     """
-    notes = _without_proxy(result, call)
+    notes = _without_proxy(result, call, permit, roots)
     if not notes:
         notes = _refused(result, call, roots)
         if result.outcome in ("ok", "failed") or result.refused_network:
@@ -108,7 +113,7 @@ def with_notes(
     notes += notes_on_own_folder(result, call, permit, roots)
     notes += note_on_absent_paths(result, permit)
     notes += _local_sockets(result, call, permit, roots)
-    notes += _others_socket(result, call)
+    notes += _others_socket(result, call, roots)
     if result.outcome != "ok":
         notes += _memory(result, call, permit, roots)
     if result.outcome == "failed":
@@ -129,6 +134,7 @@ def _of_failure(
 ) -> list[str]:
     notes = _empty_input(result, call, roots)
     notes += note_on_changed_files(result, call, permit, roots)
+    notes += note_on_outside_paths(result, call, permit, roots)
     notes += note_on_renames(result, call)
     return notes + note_on_run_later(result, call, roots)
 
@@ -160,19 +166,32 @@ def _refused(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[s
     return [f"{said}; the user can grant it: `{command}`"]
 
 
-def _without_proxy(result: ToolResult, call: ToolCall) -> list[str]:
+def _without_proxy(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
     """Say that a program connects by itself, so that no grant of a host helps it."""
     said = last_words(result)
+    if not _runs_here(call) or call.is_unconfined:
+        return []
     is_told = _says(said, (*_NO_NETWORK, *_NOBODY_THERE))
-    if not is_told or not _runs_here(call) or call.is_unconfined:
+    found = _NO_PROXY.search(said) if is_told else None
+    place = " port ".join(filter(None, found.groups())) if found else ""
+    # Whoever uses the proxy has it look up names.
+    is_past = result.outcome == "failed" and permit.access.hosts and result.refused_network
+    if not place and (not is_past or result.refused_hosts):
         return []
-    found = _NO_PROXY.search(said)
-    if found is None:
-        return []
-    place = " port ".join(filter(None, found.groups()))
-    told = f"note: it wanted {place}, but not through the proxy by which tools reach hosts"
+    told = f"note: it wanted {place or 'a host'}, but not through the proxy by which tools reach"
     ways = "a program that uses the variable HTTPS_PROXY may reach it by a grant, this one does not"
-    return [f"{told}: {ways}; let the user run it without Skillpouch"]
+    return [f"{told} hosts: {ways}; {_outside(call, roots)}"]
+
+
+def _outside(call: ToolCall, roots: Sequence[str]) -> str:
+    """Return what is left to a call that cannot do its work confined."""
+    way = "let the user run it without Skillpouch"
+    if not call.tool.home or is_command(call):
+        return way
+    command = trust_command(call.tool.skill, [Need(kind="unconfined")], roots=roots)
+    return f"{way}, or let it do all that the user may do: `{command}`"
 
 
 def _network(result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]) -> list[str]:
@@ -248,18 +267,21 @@ def _local_sockets(
     if _socket_of_machine(call):
         return []  # another note tells that a grant would not help
     command = trust_command(call.tool.skill, [Need(kind="local-sockets")], roots=roots)
-    reason = "it wanted unix sockets among its own processes, which it was not granted"
+    reason = "it wanted unix sockets, of which it was not granted any"
     went_on = "" if result.is_error else ", and went on without; if its answer lacks something"
-    return [f"note: {reason}{went_on}{',' if went_on else ';'} the user can grant it: `{command}`"]
+    told = (
+        f"note: {reason}{went_on}{',' if went_on else ';'} the user can grant those among its own"
+    )
+    return [f"{told} processes: `{command}`; one of another program is not reached by that"]
 
 
-def _others_socket(result: ToolResult, call: ToolCall) -> list[str]:
+def _others_socket(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
     """Say that a socket of this machine is not reached, if a call that failed wanted one."""
     if not _runs_here(call) or call.is_unconfined or not result.is_error:
         return []
     path = _socket_of_machine(call, in_code=result.refused_sockets)
     told = f"note: {path} is a socket of this machine, and a confined tool reaches none but those"
-    return [f"{told} that it makes itself"] if path else []
+    return [f"{told} that it makes itself; {_outside(call, roots)}"] if path else []
 
 
 def _socket_of_machine(call: ToolCall, *, in_code: bool = True) -> str:
@@ -317,15 +339,32 @@ def _own_loopback(
     is_alone = result.found_nobody or _says(last_words(result), _NOBODY_THERE)
     if not is_own or permit.access.hosts or not is_alone:
         return []
-    said = "note: 127.0.0.1 is its own: it reaches no server of this machine"
-    texts = sources_of(call.tool.home).values() if call.tool.home else ()
-    named = (_LOCAL.search(text) for text in (json.dumps(call.arguments, default=str), *texts))
-    host = next((f"localhost:{found[1]}" for found in named if found), "")
-    if not host:
-        return [f"{said} unless one is granted by name and port"]
-    needs = [Need(kind="host", value=host), *as_command(call)]
+    told = "note: 127.0.0.1 is its own: it reaches no server of this machine; the user can grant"
+    port = _port_named(result, call, permit)
+    needs = [Need(kind="host", value=f"localhost:{port or 'PORT'}"), *as_command(call)]
     command = trust_command(call.tool.skill, needs, roots=roots)
-    return [f"{said}; the user can grant one: `{command}`"]
+    return [f"{told} one{'' if port else ' by its port'}: `{command}`"]
+
+
+def _port_named(result: ToolResult, call: ToolCall, permit: Permit) -> str:
+    """Return the port of this machine that the call wanted, "" if it is not known.
+
+    Its arguments or its code name it; or its output does, and files of it have that number.
+    """
+    given = json.dumps(call.arguments, default=str)
+    sources = sources_of(call.tool.home).values() if call.tool.home else ()
+    for text in (given, *sources):
+        if found := _LOCAL.search(text):
+            return found[1]
+    told = [each for match in _ADDRESS.findall(last_words(result)) for each in match if each]
+    texts = texts_of(call.tool.home).values() if call.tool.home and told else ()
+    packages = permit.access.packages if told else ()
+    code = (text for name in packages for text in texts_of_package(split_package(name)[0]))
+    for text in chain((given,), texts, code):
+        for port in told:
+            if re.search(rf"(?<![\w.]){port}(?!\w|\.\d)", text):
+                return port
+    return ""
 
 
 _INTERPRETERS = {"python": "python3", "shell": "bash", "javascript": "node"}

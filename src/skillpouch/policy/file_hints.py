@@ -26,6 +26,7 @@ from skillpouch.trust.requested import (
     home_paths_in,
     kind_of,
     needs_no_grant,
+    never_proposed,
     paths_in_home,
     withheld,
 )
@@ -219,6 +220,49 @@ def _is_named(path: str, home: str) -> bool:
     return any(
         re.search(rf"['\"`/]{re.escape(name)}['\"`/]", text) for text in texts_of(home).values()
     )
+
+
+_GIVEN = re.compile(r"(?<![\w./~$}])(~?/[\w./+@,-]*\w)")
+_NOT_THERE = re.compile(
+    r"no such file|not found|not exist|enoent|cannot (?:find|open)", re.IGNORECASE
+)
+_SEEN = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc", "/dev", "/proc", "/sys")
+
+
+def note_on_outside_paths(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the grant of paths that a caller gave, and that lie where a tool sees nothing.
+
+    Whether they exist is not looked at: that is not for whoever gives them to learn.
+    """
+    said, user = last_words(result), str(home_directory() or "")
+    if call.is_unconfined or not call.tool.home or not _NOT_THERE.search(said):
+        return []
+    access, own = permit.access, base_environment()["HOME"]
+    seen = [*map(str, (*access.readable, *access.writable, call.terms.workspace)), *_SEEN]
+    seen += [call.tool.home, call.tool.place]
+    given = dict.fromkeys(_GIVEN.findall(json.dumps(call.arguments, default=str)))
+    named = [path for path in given if path.replace("~", own, 1) in said]
+    paths = [path.replace("~", user, 1) for path in named][:_MOST_PATHS]
+    outside = [each for each in paths if not any(covers_path(path, each) for path in seen)]
+    needs = [Need(kind="read", value=path) for path in outside if _may_be_read(path, user)]
+    if not needs:
+        return []
+    command = trust_command(call.tool.skill, [*needs, *as_command(call)], roots=roots)
+    listed = ", ".join(need.value for need in needs)
+    told = f"note: a tool does not see {listed}, outside of the workspace; copy it there, or let"
+    return [f"{told} the user grant it: `{command}`"]
+
+
+def _may_be_read(path: str, user: str) -> bool:
+    """Tell whether a path may be proposed: one in which keys are kept is not."""
+    inside = os.path.relpath(path, user) if user else path
+    try:
+        grantable(Need(kind="read", value=path), "")
+    except GrantRefusedError:
+        return False
+    return not never_proposed(inside)
 
 
 def note_on_absent_paths(result: ToolResult, permit: Permit) -> list[str]:

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -361,6 +362,10 @@ _NEVER_PROPOSED = re.compile(
     r"|netrc|git-credentials)"
 )
 _COMMENT = re.compile(r"^[ \t]*(?:#|//|\*).*$", re.MULTILINE)
+_OF_HOME = re.compile(r"\bhome\(\)|\bhomedir\(\)|expanduser|\$\{?HOME\b")
+_SHARED = (".cache", ".config", ".local/share", ".local/state")
+_JOINED = re.compile(r"(?:/|join\([^)\n]*,)\s*[\"']([A-Za-z0-9][\w.-]+)[\"']")
+_MOST_JOINED = 100
 
 
 def paths_in_home(tool: Tool) -> list[str]:
@@ -374,14 +379,35 @@ def paths_in_home(tool: Tool) -> list[str]:
     return home_paths_in(source_text(data, language_of(tool.runs.file)))
 
 
+def never_proposed(path: str) -> bool:
+    """Tell whether a path below the home holds keys, or is of many programs."""
+    return _NEVER_PROPOSED.fullmatch(path) is not None
+
+
 def home_paths_in(code: str) -> list[str]:
     """Return the paths below a home that a text names, relative to it."""
     found: dict[str, None] = {}
-    for whole, first, second in _IN_HOME.findall(_COMMENT.sub("", code)):
+    code = _COMMENT.sub("", code)
+    for whole, first, second in _IN_HOME.findall(code):
         path = whole or "/".join(filter(None, (first, second)))
         if not _NEVER_PROPOSED.fullmatch(path):
             found[path] = None
+    found |= dict.fromkeys(_made_of_parts(code))
     return [path for path in found if not any(is_below(path, other) for other in found)]
+
+
+def _made_of_parts(code: str) -> Iterator[str]:
+    """Yield paths in folders of many programs whose last part is joined to what holds the first.
+
+    `base = home / ".cache"`, and later `base / "lamp"`: only those that the user's home has.
+    """
+    home = home_directory()
+    if home is None or not _OF_HOME.search(code):
+        return
+    folders = [each for each in _SHARED if re.search(rf"[\"'/]{re.escape(each)}[\"'/]", code)]
+    names = dict.fromkeys(_JOINED.findall(code)) if folders else {}
+    for name in islice(names, _MOST_JOINED):
+        yield from (f"{each}/{name}" for each in folders if (home / each / name).exists())
 
 
 def line_of(name: str, text: str) -> str:

@@ -637,3 +637,17 @@ def test_while_skills_are_watched_a_command_sees_the_copy_that_is_served(
 
     assert result.stdout == "pagewent x\n"
     assert place.stdout.strip() not in ("", str(home))
+
+
+LOOKS = """python3 - <<'EOF'
+import pathlib
+places = [".lamp/skills/pages/assets/page.txt", ".claude/skills/pages/assets/page.txt"]
+found = [pathlib.Path.home() / each for each in places]
+print(*(each.read_text() for each in found if each.exists()))
+EOF"""
+
+
+def test_a_program_in_a_command_finds_the_skill_in_its_home_where_others_install_it(
+    run: Run,
+) -> None:
+    assert run(LOOKS).content == "page page"

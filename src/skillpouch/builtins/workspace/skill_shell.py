@@ -295,6 +295,11 @@ def _environments(line: str, home: str, places: Sequence[str]) -> Iterator[str]:
 def _places(line: str, folder: str) -> Iterator[str]:
     """Yield the paths, in a home or in the folder of another program, where a skill is expected."""
     pattern = rf"(~|\$\{{?[A-Za-z_]\w*[^/\s\"']*)((?:/[\w.-]+)*)/{re.escape(folder)}(?![\w.-])"
+    # In quotes of a program that is part of the command: Path.home() / ".claude/skills/x".
+    quoted = rf"[\"'](\.[\w-][\w.-]*(?:/[\w.-]+)*)/{re.escape(folder)}(?![\w.-])"
+    for between in re.findall(quoted, line, re.ASCII):
+        if ".." not in between:
+            yield f"$HOME/{between}/{folder}"
     for base, between in re.findall(pattern, line, re.ASCII):
         name = "".join(_VARIABLE.findall(base)[:1])
         if base == "~" or name == "HOME":
