@@ -4,6 +4,7 @@ import asyncio
 import http.server
 import os
 import shutil
+import socket
 import ssl
 import subprocess
 import sys
@@ -323,9 +324,49 @@ for name, attempt in {
     print(name)
 """
 
-    ended = await reach(PYTHON, "-c", tries, str(web), hosts=(f"127.0.0.1:{web}",))
+    ended = await reach(PYTHON, "-c", tries, str(web), hosts=("127.0.0.1:9", "example.com"))
 
     assert said(ended) == ("", "", ())
+
+
+PLAIN = """
+import socket, sys
+for host in ("127.0.0.1", "localhost"):
+    with socket.create_connection((host, int(sys.argv[1]))) as s:
+        s.sendall(b"GET /plain HTTP/1.0\\r\\nHost: itself\\r\\n\\r\\n")
+        print(b"".join(iter(lambda: s.recv(1000), b"")).decode().splitlines()[-1])
+"""
+
+
+@pytest.mark.promise("net-5")
+@pytest.mark.parametrize("granted", ["127.0.0.1", "localhost"])
+async def test_a_granted_server_of_this_machine_serves_programs_that_know_no_proxy(
+    reach: Reach, web: int, granted: str
+) -> None:
+    for _ in range(2):  # the second time in the sandbox of the first
+        ended = await reach(PYTHON, "-c", PLAIN, str(web), hosts=(f"{granted}:{web}",))
+
+        assert said(ended) == ("/plain for itself\n/plain for itself", "", ())
+
+
+@pytest.mark.promise("net-8")
+async def test_a_server_of_this_machine_is_relayed_only_by_its_granted_port(
+    reach: Reach, web: int
+) -> None:
+    ended = await reach(PYTHON, "-c", PLAIN, str(web), hosts=("127.0.0.1:9", "localhost"))
+
+    assert "ConnectionRefusedError" in ended.stderr.text
+
+
+async def test_where_nobody_listens_at_a_granted_port_the_connection_is_reset(
+    reach: Reach,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+
+    ended = await reach(PYTHON, "-c", PLAIN, str(port), hosts=(f"127.0.0.1:{port}",))
+
+    assert "ConnectionResetError" in ended.stderr.text or "BrokenPipeError" in ended.stderr.text
 
 
 @pytest.mark.promise("net-8")

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from skillpouch.errors import CommandStartError, SandboxUnavailableError
 from skillpouch.execution.machine import Machine, facts_of
-from skillpouch.execution.proxy.allowlist import PROXY_PORT
+from skillpouch.execution.proxy.allowlist import PROXY_PORT, relayed_hosts
 from skillpouch.limits import Layer, Limits, Sandbox
 
 SYSTEM = (
@@ -205,6 +205,7 @@ class Plan:
     moves: bool  # renames are handed over, because the layer cannot rename folders itself
     reports: bool  # refused unix sockets are reported
     proxy_port: int  # 0 without a proxy
+    relayed_ports: tuple[int, ...]  # of servers on this machine's loopback that were granted
     hosts: tuple[str, ...]
     skill_name: str
     paths: tuple[tuple[str, Right, bool], ...]  # path, right, whether it must exist
@@ -280,6 +281,7 @@ def plan(confinement: Confinement, machine: Machine) -> Plan:
         moves=False,
         reports=False,
         proxy_port=PROXY_PORT if namespaces and confinement.network == "hosts" else 0,
+        relayed_ports=tuple(relayed_hosts(confinement.hosts)) if namespaces else (),
         hosts=_spelt(confinement.hosts),
         skill_name=confinement.skill_name if confinement.network == "hosts" else "",
         paths=paths_of(confinement) if on else (),

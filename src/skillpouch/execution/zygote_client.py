@@ -234,11 +234,12 @@ class ZygoteClient:
     def _new_listener(self) -> "ProxyListener | None":
         if not self._plan.proxy_port:
             return None
-        from skillpouch.execution.proxy.allowlist import Allowlist
+        from skillpouch.execution.proxy.allowlist import Allowlist, relayed_hosts
         from skillpouch.execution.proxy.listener import ProxyListener
 
         granted = Allowlist(hosts=self._plan.hosts, skill=self._plan.skill_name)
-        return ProxyListener(self._loop, granted, self._dialer())
+        relayed = relayed_hosts(self._plan.hosts)
+        return ProxyListener(self._loop, granted, self._dialer(), relayed.values())
 
     def used(self) -> None:
         """Note that a call has ended; close an idle sandbox if there are too many."""

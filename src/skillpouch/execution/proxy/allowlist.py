@@ -64,6 +64,7 @@ def _as_granted(host: Host) -> str:
 # On the sandbox's own loopback interface nothing else listens, so any port would do. This is the
 # usual one of proxies (Squid), which people recognise in a variable.
 PROXY_PORT = 3128
+_MOST_RELAYED = 16
 _PROXY = f"http://127.0.0.1:{PROXY_PORT}"
 _NAMES = ("http_proxy", "https_proxy", "all_proxy")
 _SET = {
@@ -86,6 +87,17 @@ def through_proxy(command: Command, hosts: Sequence[str]) -> Command:
     if warm is not None:
         warm = replace(warm, env=tuple(_with_proxy(dict(warm.env), own).items()))
     return replace(command, env=_with_proxy(command.env, own), warm=warm)
+
+
+def relayed_hosts(hosts: Sequence[str]) -> dict[int, Host]:
+    """Return port → host of the servers on this machine's loopback that were granted by port.
+
+    They are found at that port on the loopback of the call, too: database clients and many others
+    know no proxy.
+    """
+    servers = [read_host(host) for host in sorted(hosts) if _is_loopback(host)]
+    ports = {each.port: each for each in servers if each.port not in (None, PROXY_PORT)}
+    return {port: ports[port] for port in sorted(filter(None, ports))[:_MOST_RELAYED]}
 
 
 def _is_loopback(host: str) -> bool:

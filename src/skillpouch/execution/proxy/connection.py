@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import re
 import socket
+import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -303,7 +304,7 @@ _ESTABLISHED = b"HTTP/1.1 200 Connection established\r\n\r\n"
 
 
 class ProxyConnection:
-    """Serves one request, or one tunnel.
+    """Serves one request, or one tunnel; with `relays`, bytes both ways to that host.
 
     `refuse` is called with each host that was not granted; `turn` limits name lookups at a time.
     """
@@ -315,7 +316,9 @@ class ProxyConnection:
         dialer: Dialer,
         refuse: Callable[[str], None],
         turn: asyncio.Semaphore | None = None,
+        relays: Host | None = None,
     ) -> None:
+        self._relays = relays
         self._loop = asyncio.get_running_loop()
         self._client = client
         self._server: socket.socket | None = None
@@ -327,7 +330,7 @@ class ProxyConnection:
     async def serve(self) -> None:
         """Serve until the connection is closed, whatever either side does."""
         try:
-            await self._answer()
+            await (self._answer() if self._relays is None else self._relay(self._relays))
         except* (OSError, ChunkError):
             # Either side is gone, was silent for too long, or sent an invalid body.
             self.close()
@@ -345,6 +348,15 @@ class ProxyConnection:
         self._client.close()
         if self._server is not None:
             self._server.close()
+
+    async def _relay(self, host: Host) -> None:
+        try:
+            self._server = await self._dialer.dial(host, self._granted, self._turn)
+        except (RefusedHostError, UnreachableError):
+            # Reset, socket(7): there is no other way to say that nobody is there.
+            self._client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            return
+        await pass_both_ways(self._client, self._server, b"")
 
     async def _answer(self) -> None:
         try:

@@ -3,10 +3,12 @@
 import asyncio
 import contextlib
 import socket
+from collections.abc import Iterable
 
 from skillpouch.execution.proxy.allowlist import Allowlist
 from skillpouch.execution.proxy.connection import ProxyConnection
 from skillpouch.execution.proxy.dialer import Dialer
+from skillpouch.net.hosts import Host
 
 _MOST_CONNECTIONS = 32  # per call at a time; further connections wait
 _MOST_LOOK_UPS = 2  # per call at a time, so that a slow name server does not block other calls
@@ -23,16 +25,24 @@ _CROWDED_SECONDS = 0.02  # before checking again whether a connection was closed
 class ProxyListener:
     """Open while a call runs; each sandbox has its own.
 
-    When the sandbox has made its network, it sends the listening socket over `theirs`.
+    When the sandbox has made its network, it sends the listening sockets over `theirs`: that of the
+    proxy, and one for each of the `relayed` servers, to which all bytes are passed on.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, granted: Allowlist, dialer: Dialer) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        granted: Allowlist,
+        dialer: Dialer,
+        relayed: Iterable[Host] = (),
+    ) -> None:
         self._loop = loop
         self._granted = granted
         self._dialer = dialer
         self._handover, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._handover.setblocking(False)
-        self._listener: socket.socket | None = None
+        self._relayed = tuple(relayed)
+        self._listeners: dict[socket.socket, Host | None] = {}  # None: the proxy
         self._is_open = False
         self._connections: dict[asyncio.Task[None], ProxyConnection] = {}
         self._refused: dict[str, None] = {}
@@ -50,13 +60,15 @@ class ProxyListener:
 
     def _receive(self) -> None:
         try:
-            _, fds, _, _ = socket.recv_fds(self._handover, 1, 1, socket.MSG_CMSG_CLOEXEC)
+            most = 1 + len(self._relayed)
+            _, fds, _, _ = socket.recv_fds(self._handover, 1, most, socket.MSG_CMSG_CLOEXEC)
         except OSError:
             fds = []
         self._loop.remove_reader(self._handover.fileno())
         self._handover.close()
         if fds:  # otherwise the sandbox has failed, and reports that on its own socket
-            self._listener = socket.socket(fileno=fds[0])
+            sockets = [socket.socket(fileno=fd) for fd in fds]
+            self._listeners = dict(zip(sockets, (None, *self._relayed), strict=True))
             self._listen()
 
     def open(self) -> None:
@@ -92,28 +104,27 @@ class ProxyListener:
     def _close_sockets(self) -> None:
         self._handover.close()
         self._theirs.close()
-        if self._listener is not None:
-            self._listener.close()
-            self._listener = None
+        for listener in self._listeners:
+            listener.close()
+        self._listeners = {}
 
     def _listen(self) -> None:
         self._clock = None
-        if self._listener is not None and self._is_open:
-            self._loop.add_reader(self._listener.fileno(), self._accept)
+        for listener in self._listeners if self._is_open else ():
+            self._loop.add_reader(listener.fileno(), self._accept, listener)
 
     def _stop_listening(self) -> None:
         if self._clock is not None:
             self._clock.cancel()
             self._clock = None
-        if self._listener is not None:
-            self._loop.remove_reader(self._listener.fileno())
+        for listener in self._listeners:
+            self._loop.remove_reader(listener.fileno())
 
     def _pause(self, seconds: float) -> None:
         self._stop_listening()
         self._clock = self._loop.call_later(seconds, self._listen)
 
-    def _accept(self) -> None:
-        assert self._listener is not None
+    def _accept(self, listener: socket.socket) -> None:
         if self._is_too_fast():
             self._pause(_PAUSE_SECONDS)
             return
@@ -121,12 +132,12 @@ class ProxyListener:
             self._pause(_CROWDED_SECONDS)
             return
         try:
-            client, _ = self._listener.accept()
+            client, _ = listener.accept()
         except OSError:
             self._dialer.give_place_back()
             self._pause(_CROWDED_SECONDS)  # the client is gone, or no descriptors are left
             return
-        self._serve(client)
+        self._serve(client, self._listeners[listener])
 
     def _is_too_fast(self) -> bool:
         now = self._loop.time()
@@ -135,9 +146,11 @@ class ProxyListener:
         self._accepted += 1
         return self._accepted > _MOST_AT_ONCE
 
-    def _serve(self, client: socket.socket) -> None:
+    def _serve(self, client: socket.socket, server: Host | None) -> None:
         client.setblocking(False)
-        connection = ProxyConnection(client, self._granted, self._dialer, self._refuse, self._turn)
+        connection = ProxyConnection(
+            client, self._granted, self._dialer, self._refuse, self._turn, relays=server
+        )
         task = self._loop.create_task(connection.serve())
         self._connections[task] = connection
         task.add_done_callback(self._forget)
@@ -153,8 +166,7 @@ class ProxyListener:
 
     def _drain(self) -> None:
         """Drop connections that were not accepted: they are from an earlier call."""
-        if self._listener is None:
-            return
-        with contextlib.suppress(OSError):
-            for _ in range(_MOST_WAITING):
-                self._listener.accept()[0].close()
+        for listener in self._listeners:
+            with contextlib.suppress(OSError):
+                for _ in range(_MOST_WAITING):
+                    listener.accept()[0].close()

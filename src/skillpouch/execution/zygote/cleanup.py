@@ -89,16 +89,16 @@ class OwnLoopback:
     alive when all processes of its call are dead: in a message that nobody received, unix(7).
     """
 
-    def __init__(self, proxy_port: int, names: NameServer | None) -> None:
+    def __init__(self, ports: tuple[int, ...], names: NameServer | None) -> None:
         flags = os.O_RDONLY | os.O_CLOEXEC
-        self._proxy_port = proxy_port  # 0 without a proxy, which uses the loopback for every call
+        self._ports = ports  # on which the host listens, and then uses the loopback for every call
         self.name_server = names
         self._counters = os.open("/proc/self/net/dev", flags)
         self._sockets = os.open("/proc/self/net/sockstat", flags)
         self._at_start = self._now()
 
     def is_as_it_was(self) -> bool:
-        return bool(self._proxy_port) or self._now() == self._at_start
+        return bool(self._ports) or self._now() == self._at_start
 
     def traces(self) -> int:
         """Tell whether connections failed and none was accepted.
@@ -116,7 +116,7 @@ class OwnLoopback:
             with open("/proc/self/net/" + name, "rb") as file:
                 found = [line.split() for line in file]
             ports = [int(words[1][-4:], 16) for words in found if words[3] == _LISTENS]
-            if any(port not in (self._proxy_port, lookups.PORT) for port in ports):
+            if any(port not in (*self._ports, lookups.PORT) for port in ports):
                 return True
         return False
 

@@ -472,20 +472,21 @@ def enter() -> None:
     _raise_loopback()
 
 
-def listen_for_host(listener_fd: int, port: int) -> None:
-    """Send a socket that listens in this network to the host.
+def listen_for_host(listener_fd: int, ports: tuple[int, ...]) -> None:
+    """Send a socket for each port, which listens in this network, to the host.
 
     A socket stays in the network namespace it was made in, network_namespaces(7): so the host
     itself can accept connections from it.
     """
-    listener = _socket.socket(_socket.AF_INET, _socket.SOCK_STREAM)
-    listener.bind(("127.0.0.1", port))
-    listener.listen(_MOST_WAITING)
-    listener.setblocking(False)
+    listeners = [_socket.socket(_socket.AF_INET, _socket.SOCK_STREAM) for _ in ports]
+    for listener, port in zip(listeners, ports):
+        listener.bind(("127.0.0.1", port))
+        listener.listen(_MOST_WAITING)
+        listener.setblocking(False)
     to_host = _socket.socket(fileno=listener_fd)
-    wire.send(to_host, wire.READY, (listener.fileno(),))
-    to_host.close()
-    listener.close()
+    wire.send(to_host, wire.READY, tuple(listener.fileno() for listener in listeners))
+    for each in (to_host, *listeners):
+        each.close()
 
 
 def _raise_loopback() -> None:

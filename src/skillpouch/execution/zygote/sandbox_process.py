@@ -433,9 +433,10 @@ def _enter_network(config: Fields, limits: Fields) -> OwnLoopback | None:
         return None
     namespaces.enter()
     if config["proxy_port"]:
-        namespaces.listen_for_host(limits["listener_fd"], config["proxy_port"])
-        return OwnLoopback(config["proxy_port"], None)
-    return OwnLoopback(0, _name_server())
+        ports = (config["proxy_port"], *config["relayed_ports"])
+        namespaces.listen_for_host(limits["listener_fd"], ports)
+        return OwnLoopback(ports, None)
+    return OwnLoopback((), _name_server())
 
 
 def _name_server() -> NameServer | None:
