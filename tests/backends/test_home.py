@@ -263,3 +263,48 @@ def test_a_file_that_the_caller_names_outside_the_workspace_is_told_the_grant(
     assert f"`{command.format(home / 'nothing.txt')}`" in absent  # or it would tell what exists
     assert f"--read {home}" not in secret
     assert show("Pictures/lamp.txt").strip() == "a lamp"
+
+
+DEEP = """
+from pathlib import Path
+def find():
+    folder = Path.home() / ".config/lamp-browser"
+    if not (folder / "Cookies").exists():
+        raise FileNotFoundError(f"no cookies under {folder}")
+"""
+
+
+def test_a_module_that_misses_a_path_of_the_home_in_words_of_its_own_is_told_the_grant(
+    home: Path, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    files = {"scripts/x.py": "import jar\njar.find()\n", "scripts/jar.py": DEEP}
+    skills = write_skill(files=files).parent
+    (home / ".config/lamp-browser").mkdir()
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False)
+
+    content = manager.call("demo.x").content
+
+    assert f"`skillpouch trust demo --read {home}/.config/lamp-browser --root {skills}`" in content
+
+
+SAVES = """
+import sys
+from pathlib import Path
+path = Path(sys.argv[1])
+path.parent.mkdir(parents=True, exist_ok=True)
+path.write_text("lit")
+print("Saved to", path)
+"""
+
+
+def test_a_path_of_the_home_that_a_command_names_is_told_as_one_to_write(
+    home: Path, tmp_path: Path, write_skill: WriteSkill
+) -> None:
+    skills = write_skill(files={"scripts/x.py": SAVES}).parent
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False, builtins=True)
+    line = "python scripts/x.py ~/.local/state/lamps/hall.json"
+
+    content = manager.call("run_for_skill", {"skill": "demo", "command": line}).content
+
+    command = f"skillpouch trust demo --write {home}/.local/state/lamps --commands --root {skills}"
+    assert f"`{command}`" in content

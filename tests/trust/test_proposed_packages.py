@@ -153,3 +153,28 @@ def test_a_folder_beside_the_skill_explains_only_an_import_that_it_may_hold(
     found = propose_packages(manager.get_skill("demo"), manager.tools)
 
     assert [each.package for each in found] == proposed
+
+
+CAUGHT = """
+import json
+try:
+    import swisslike
+except ImportError:
+    swisslike = None
+print(json.dumps({"error": "swisslike library is not installed."} if swisslike is None else {}))
+"""
+
+
+@pytest.mark.slow
+def test_an_optional_package_that_the_answer_calls_missing_is_proposed(
+    write_skill: WriteSkill, tmp_path: Path
+) -> None:
+    root = write_skill("demo", files={"scripts/count.py": CAUGHT}).parent
+    silent = write_skill("other", files={"scripts/x.py": CAUGHT.replace("installed", "there")})
+
+    manager = SkillManager(root, workspace=tmp_path, cache=False)
+    told, untold = manager.call("demo.count"), manager.call("other.x")
+
+    assert silent.parent == root
+    assert (told.outcome, untold.notes) == ("ok", ())
+    assert f"`skillpouch trust demo --package swisslike --root {root}`" in told.content

@@ -302,7 +302,7 @@ _LACKING = (
     *("service not known", "resolve host", "name resolution", "etwork is unreachable"),
     *("EAI_AGAIN", "ENOTFOUND", "ECONNREFUSED", "onnection refused", "EUNATCH", "not attached"),
     *("environment variable", "not set", "not configured", " found", "exist", "/tmp/."),  # noqa: S108
-    *("No module named", "`Import ", "optional dependency"),
+    *("No module named", "`Import ", "optional dependency", "install"),
 )
 
 

@@ -387,9 +387,9 @@ def _left_running(result: ToolResult, call: ToolCall) -> list[str]:
         ways[0] += " of `run_for_skill`"
     if isinstance(runs, Script):
         program = _INTERPRETERS.get(runs.language, runs.language)
-        ways.append(
-            f"let the user start it without Skillpouch: `{shlex.join((program, runs.file))}`"
-        )
+        words = shlex.join((program, runs.file)) + (" …" if call.arguments else "")
+        same = ", with the same words" if call.arguments else ""
+        ways.append(f"let the user start it without Skillpouch{same}: `{words}`")
     return [f"{told}; {', or '.join(ways)}"]
 
 

@@ -27,10 +27,10 @@ from skillpouch.trust.requested import (
     kind_of,
     needs_no_grant,
     never_proposed,
-    paths_in_home,
     withheld,
 )
 from skillpouch.trust.requested_packages import (
+    home_paths_of,
     sources_of,
     texts_of,
     variables_read,
@@ -292,7 +292,7 @@ def note_on_home(
     given = [*map(str, access.readable), *map(str, access.writable)]
     paths = [
         path
-        for path in dict.fromkeys(path for tool in tools for path in paths_in_home(tool))
+        for path in dict.fromkeys(path for tool in tools for path in home_paths_of(tool))
         if finds_nothing or is_left or f"{own}/{path}" in said or _is_there(user / path)
     ]
     if result.left_in_home:  # a package may have, and not the script
@@ -304,7 +304,7 @@ def note_on_home(
         names_own = f"{own}/." in said
         if names_own and finds_nothing and result.is_error and not paths:
             return [_note_on_cache(said, own, str(user), call, roots) or _OWN_HOME]
-        return [_LOST_HOME] if names_own and is_left else []
+        return [_note_on_lost(call, str(user), roots)] if names_own and is_left else []
     kind: NeedKind = "write" if is_left else "read"  # what it left there has just been made
     needs = [Need(kind=kind, value=f"{user}/{path}") for path in lacked[:_MOST_PATHS]]
     needs += as_command(call)
@@ -312,6 +312,21 @@ def note_on_home(
     named = ", ".join(f"~/{path}" for path in lacked[:_MOST_PATHS])
     reason = f"its code uses {named}, and its HOME is a folder of its own, which is gone now"
     return [f"note: {reason}; the user can grant those that exist in yours: `{command}`"]
+
+
+def _note_on_lost(call: ToolCall, user: str, roots: Sequence[str]) -> str:
+    """Say that what it wrote in its HOME is lost, with the grant of a folder that its caller named.
+
+    `--output ~/.lamp/known/hall.json`: by the words of the caller alone.
+    """
+    given = _GIVEN.findall(json.dumps(call.arguments, default=str))
+    folders = {str(Path(path[2:]).parent) for path in given if path.startswith("~/.")} - {"."}
+    paths = sorted(path for path in folders if not never_proposed(path))[:_MOST_PATHS]
+    if not paths:
+        return _LOST_HOME
+    needs = [*(Need(kind="write", value=f"{user}/{path}") for path in paths), *as_command(call)]
+    command = trust_command(call.tool.skill, needs, roots=roots)
+    return f"{_LOST_HOME}; the user can grant a folder that exists: `{command}`"
 
 
 def _of_code(packages: Iterable[str]) -> Iterator[str]:

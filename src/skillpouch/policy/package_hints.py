@@ -6,6 +6,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from skillpouch.calls import ToolCall
 from skillpouch.needs import Need
@@ -54,6 +55,9 @@ _ADVICE = re.compile(
     r"([^\n;&|`]{1,200})"
 )
 _WORD = re.compile(r"[('\"]*((?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
+# "the lamp library is not installed": in words of its own, of a package that it can do without.
+_INSTALLING = re.compile(r"\binstall(?:ed)?\b", re.IGNORECASE)
+_WORDS = re.compile(r"[A-Za-z][\w.-]*\w")
 _NO_ADVICE = (
     "note: its output tells to install packages that no file of the skill declares or names, so"
     " none is proposed: what a program prints is no reason to install anything"
@@ -71,24 +75,23 @@ def notes_on_packages(
     said = last_words(result)
     missing, advice = _NO_MODULE.findall(said), _ADVICE.findall(said)
     programs = list(programs_missed(said))
-    if result.outcome == "ok":  # it went on without an optional part: more is not missing
+    went_on = result.outcome == "ok"  # without an optional part: more is not missing
+    if went_on:
         advice, programs = [], []
     skill = skill_of(call.tool)
     folders = _folders_beside(skill, tools, permit) if skill else []
     # A script may look for the folder before it imports anything.
     if folders := [need for need in folders if missing or need.value in said]:
         return [_note_on_folders(call, folders, roots)]
-    if not missing and not advice and not programs:
+    hinted = _words_on_installing(said)
+    if not missing and not advice and not programs and not hinted:
         return []
     named = _named(missing, advice) | {_plain(name) for name in programs}
     given = permit.access.packages
     found = propose_packages(skill, tools) if skill else ()
-    is_import = bool(missing or advice) and result.outcome != "ok"
+    missed = _Missed(named, hinted, is_import=bool(missing or advice), went_on=went_on)
     lacking = [
-        each
-        for each in found
-        if (is_import and not each.optional) or named & _names_of(each)
-        if not _is_given(each.package, given)
+        each for each in found if missed.has(each, given) and not _is_given(each.package, given)
     ]
     told = _told_by_files(call, named, lacking)
     told = [name for name in told if not _is_given(name, given)]
@@ -98,12 +101,47 @@ def notes_on_packages(
         lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
         lacking += [] if given else _had_so_far(found, lacking)
         return [_proposal(call, lacking, told, brought, roots)]
+    return _notes_on_others(call, given, missing, advice, named, roots)
+
+
+def _notes_on_others(
+    call: ToolCall,
+    given: Sequence[str],
+    missing: Sequence[tuple[str, str]],
+    advice: Sequence[str],
+    named: AbstractSet[str],
+    roots: Sequence[str],
+) -> list[str]:
+    """Tell of what was missed and is neither imported by the skill nor told by its files."""
     if module := _module_run(missing, call):
         return [_note_on_module(call, module, roots)]
     if given and (modules := [module for module, _ in missing if module]):
         return [_note_on_undeclared(call, modules[-1], roots)]
     is_known = any(_is_given(name, given) or _is_given(f"npm:{name}", given) for name in named)
     return [_NO_ADVICE] if advice and not is_known else []
+
+
+def _words_on_installing(said: str) -> set[str]:
+    lines = (line for line in said.splitlines() if _INSTALLING.search(line))
+    return {_plain(word) for line in lines for word in _WORDS.findall(line)}
+
+
+class _Missed(NamedTuple):
+    """What a call said of packages: names of what it missed, and words of lines on installing."""
+
+    named: AbstractSet[str]
+    hinted: AbstractSet[str]
+    is_import: bool
+    went_on: bool
+
+    def has(self, each: Proposal, given: Sequence[str]) -> bool:
+        """Tell whether it may be missed; of a call that went on, only what it can do without."""
+        names = _names_of(each)
+        if self.went_on:
+            is_lacking = each.optional and (given or not is_importable(each))
+            return bool(self.named & names or (self.hinted & names and is_lacking))
+        is_needed = self.is_import and not each.optional
+        return is_needed or not names.isdisjoint(self.named | self.hinted)
 
 
 def _is_given(name: str, given: Iterable[str]) -> bool:

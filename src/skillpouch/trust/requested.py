@@ -353,7 +353,7 @@ def has_plain_default(name: str, text: str) -> bool:
 # names, of which the first begins with a dot.
 _IN_HOME = re.compile(
     r"(?:\$HOME|\$\{HOME\}|[\"' =(]~)/(\.local/\w+/\w[\w.-]*|\.\w[\w.-]*(?:/\w[\w.-]*)?)"
-    r"|(?:Path\.home\(\)|homedir\(\))\s*[/,]\s*[\"'](\.\w[\w.-]*)[\"']"
+    r"|(?:Path\.home\(\)|homedir\(\))\s*[/,]\s*[\"'](\.\w[\w.-]*(?:/\w[\w.-]*)?)[\"'/]"
     r"(?:\s*[/,]\s*[\"'](\w[\w.-]*)[\"'])?"
 )
 # Folders of many programs, where keys are kept, and settings of the shell and of package tools.

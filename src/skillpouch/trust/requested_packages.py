@@ -28,7 +28,14 @@ from skillpouch.trust.inferred_packages import (
     own_modules,
 )
 from skillpouch.trust.package_names import installed_in, modules_brought_by, name_of
-from skillpouch.trust.requested import has_plain_default, kind_of, line_of, needs_no_grant
+from skillpouch.trust.requested import (
+    has_plain_default,
+    home_paths_in,
+    kind_of,
+    line_of,
+    needs_no_grant,
+    paths_in_home,
+)
 from skillpouch.untrusted_files import DECLARATION_BYTES, SCRIPT_BYTES, CannotReadError, read_inside
 
 _SOURCES = (".py", ".js", ".mjs", ".cjs", ".ts")
@@ -159,6 +166,16 @@ def variables_without_default(tool: Tool) -> list[str]:
         for name, path in sorted(places.items())
         if not has_plain_default(name, files.read(path))
     ]
+
+
+def home_paths_of(tool: Tool) -> list[str]:
+    """Return the paths below the user's home that a script and its modules name."""
+    found = paths_in_home(tool)
+    if isinstance(tool.runs, Script) and tool.home and tool.runs.file.endswith(_SOURCES):
+        files = _Files(tool.home)
+        own = own_modules(os.path.relpath(tool.runs.file, tool.home), files)
+        found += [path for each in own for path in home_paths_in(files.read(each))]
+    return list(dict.fromkeys(found))
 
 
 def variables_read(tool: Tool) -> list[str]:
