@@ -1,7 +1,8 @@
 """Notes for a failed call on the packages that it lacked, as its skill names them."""
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain, islice
@@ -365,6 +366,16 @@ def note_on_installing(
     return [f"{said} {asked}: {' or '.join(f'`{command}`' for command in commands)}"]
 
 
+_TOP_LEVEL_AWAIT = re.compile(r"^(?:(?:export )?(?:const|let|var) [^=\n]+= )?await ", re.MULTILINE)
+
+
+def _is_refused_by_tsx(path: str, texts: Mapping[str, str]) -> bool:
+    """Tell whether tsx would make CommonJS of a script, in which there is no top-level await."""
+    manifests = (text for name, text in texts.items() if Path(name).name == "package.json")
+    is_module = any(re.search(r'"type"\s*:\s*"module"', text) for text in manifests)
+    return not is_module and _TOP_LEVEL_AWAIT.search(texts.get(path, "")) is not None
+
+
 def note_on_typescript(
     result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
 ) -> list[str]:
@@ -374,6 +385,8 @@ def note_on_typescript(
     if not is_script or not lacks_typescript(result.stderr, "typescript"):
         return []
     if any(covers_package(package, "npm:tsx") for package in permit.access.packages):
+        return []
+    if _is_refused_by_tsx(os.path.relpath(runs.file, call.tool.home), texts_of(call.tool.home)):
         return []
     needs = [Need(kind="packages", value="npm:tsx")]
     command = trust_command(call.tool.skill, needs, roots=roots)

@@ -77,6 +77,8 @@ TYPESCRIPT_NODE = "node 22.18 or newer, which runs TypeScript,"
 _UNKNOWN_TYPESCRIPT = re.compile(
     r"ERR_UNKNOWN_FILE_EXTENSION\S* Unknown file extension \"\.[mc]?ts\""
 )
+# As tsx says it, which without a package.json makes CommonJS of a .ts file.
+_NO_TOP_LEVEL_AWAIT = 'Top-level await is currently not supported with the "cjs" output format'
 # Without a package.json, an older Node reads a .ts file as JavaScript.
 _READ_AS_JAVASCRIPT = re.compile(
     r"^SyntaxError: [^\0]*^Node\.js v(?:1\d|2[01]|22\.(?:\d|1[0-7])|23\.[0-5])\.", re.MULTILINE
@@ -85,7 +87,7 @@ _READ_AS_JAVASCRIPT = re.compile(
 
 def lacks_typescript(output: str, language: Language | None) -> bool:
     """Tell whether a script failed because this Node does not run TypeScript."""
-    if _UNKNOWN_TYPESCRIPT.search(output):
+    if _UNKNOWN_TYPESCRIPT.search(output) or _NO_TOP_LEVEL_AWAIT in output:
         return True
     return language == "typescript" and _READ_AS_JAVASCRIPT.search(output) is not None
 

@@ -413,3 +413,18 @@ def test_a_node_that_runs_no_typescript_is_told_the_package_that_does(
         "note: this Node does not run TypeScript; node 22.18 or newer does",
         f"note: the package tsx runs it on this Node; the user can grant it: `{command}`",
     ]
+
+
+@pytest.mark.skipif(node_runs_typescript(find_program("node")), reason="this Node needs no tsx")
+@pytest.mark.parametrize("is_module", [False, True])
+def test_tsx_is_not_proposed_for_what_it_refuses(
+    is_module: bool, write_skill: WriteSkill, workspace: Path
+) -> None:
+    more = {"package.json": '{"type": "module"}'} if is_module else {}
+    text = "const lamps: number = 1;\nasync function main() {}\nawait main();\n"
+    home = write_skill(files={"scripts/main.ts": text, **more})
+
+    content = SkillManager(home.parent, workspace=workspace).call("demo.main").content
+
+    assert "note: this Node does not run TypeScript; node 22.18 or newer does" in content
+    assert ("npm:tsx" in content) == is_module
