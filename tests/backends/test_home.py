@@ -1,5 +1,6 @@
 """What a call finds in its HOME: nothing of the user's but what was granted."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -308,3 +309,48 @@ def test_a_path_of_the_home_that_a_command_names_is_told_as_one_to_write(
 
     command = f"skillpouch trust demo --write {home}/.local/state/lamps --commands --root {skills}"
     assert f"`{command}`" in content
+
+
+LAMPCTL = "#!/bin/sh\necho lit by $0 $*\n"
+STARTS = {
+    "x.sh": "# Go.\ncommand -v lampctl >/dev/null || { echo 'lampctl is missing' >&2; exit 1; }\n"
+    "lampctl on\n",
+    "y.sh": "# Go.\nlampctl on\n",
+    "z.py": "import shutil, subprocess, sys\n"
+    "if not shutil.which('lampctl'):\n    sys.exit('Lampctl is not installed')\n"
+    "subprocess.run(['lampctl', 'on'], check=True)\n",
+}
+
+
+@pytest.mark.parametrize("place", [".local/bin/lampctl", ".lamps/bin/lampctl", "linked"])
+@pytest.mark.parametrize("name", STARTS)
+def test_a_program_of_the_user_that_tools_do_not_see_is_told_with_the_grant(
+    name: str,
+    place: str,
+    home: Path,
+    tmp_path: Path,
+    write_skill: WriteSkill,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = home / ("share/tools/lampctl/bin/lampctl" if place == "linked" else place)
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text(LAMPCTL)
+    program.chmod(0o755)
+    shown, granted = program, program
+    if place == "linked":
+        shown, granted = home / ".local/bin/lampctl", program.parents[1]
+        shown.parent.mkdir(parents=True)
+        shown.symlink_to(program)
+    monkeypatch.setenv("PATH", f"{shown.parent}:{os.environ['PATH']}")
+    skills = write_skill(files={f"scripts/{name}": STARTS[name]}).parent
+    manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False)
+    tool = f"demo.{Path(name).stem}"
+
+    lacked = manager.call(tool).content
+    Grants().grant(manager.get_skill("demo"), [Need(kind="read", value=str(granted))])
+    had = manager.call(tool)
+
+    command = f"skillpouch trust demo --read {granted} --root {skills}"
+    assert f"note: lampctl is {shown} on this machine, where tools see nothing" in lacked
+    assert f"the user can grant it: `{command}`" in lacked
+    assert had.data == f"lit by {program} on\n"

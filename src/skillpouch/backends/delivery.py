@@ -10,7 +10,7 @@ import shlex
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +20,7 @@ from typing import Any
 
 from skillpouch.arguments import takes_data
 from skillpouch.calls import OnStep, ToolCall
+from skillpouch.environment import base_environment
 from skillpouch.errors import InvalidArgumentsError
 from skillpouch.execution.sandbox_client import STARTUP
 from skillpouch.execution.streams import ProgressPipe
@@ -188,6 +189,21 @@ def given_variables(call: ToolCall, delivery: Delivery, file: Path | None) -> di
 _NO_RETRIES = dict.fromkeys(("npm_config_fetch_retries", "PIP_RETRIES", "UV_HTTP_RETRIES"), "0")
 # By TCP, resolv.conf(5): the sandbox is asked, and tells which hosts were wanted.
 _NO_RETRIES["RES_OPTIONS"] = "use-vc attempts:1"
+
+
+def base_variables(granted: Iterable[Path] = ()) -> dict[str, str]:
+    """Return the variables of every tool; on its PATH are also programs in paths it was granted.
+
+    That is a file that can be run, and a folder that is called bin or has one.
+    """
+    found = base_environment()
+    for path in granted:
+        folder = path if path.name == "bin" else path / "bin"
+        if os.path.isfile(path):
+            folder = path.parent if os.access(path, os.X_OK) else folder
+        if os.path.isdir(folder):
+            found["PATH"] += f":{folder}"
+    return found
 
 
 def skill_variables(call: ToolCall) -> dict[str, str]:

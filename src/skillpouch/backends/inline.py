@@ -4,6 +4,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
 
 from skillpouch.backends.delivery import (
+    base_variables,
     delivery_of_declared,
     importable,
     inline_file,
@@ -12,7 +13,6 @@ from skillpouch.backends.delivery import (
 from skillpouch.backends.programs import Program, run_program
 from skillpouch.calls import ToolCall
 from skillpouch.declarations.backends import INTERPRETERS
-from skillpouch.environment import base_environment
 from skillpouch.errors import InterpreterMissingError, UnknownInterpreterError
 from skillpouch.execution.zygote_client import this_python
 from skillpouch.provision.interpreters import find_program, homes_of
@@ -98,7 +98,7 @@ def _variables(call: ToolCall, inline: InlineScript, interpreter: str) -> dict[s
         return importable(call.tool.home)
     is_own = interpreter == this_python()
     folder = python_folder() if is_own else Path(interpreter).parent
-    path = f"{folder}:{base_environment()['PATH']}"
+    path = f"{folder}:{base_variables(call.access.readable)['PATH']}"
     # As for script files: modules in the skill's scripts/ folder can be imported.
     return {"PATH": path, **importable(call.tool.home, scripts=True)}
 

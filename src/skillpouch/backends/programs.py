@@ -11,6 +11,7 @@ from typing import NamedTuple, cast
 from skillpouch.backends.delivery import (
     Delivery,
     argument_file,
+    base_variables,
     exchange_folder,
     given_variables,
     pipes_in,
@@ -299,7 +300,7 @@ async def _run(
 def _command(
     call: ToolCall, program: Program, delivery: Delivery, given: Mapping[str, str]
 ) -> Command:
-    shared = base_environment() | skill_variables(call)
+    shared = base_variables(call.access.readable) | skill_variables(call)
     if program.script:
         shared |= python_variables()
     env = {**shared, **program.variables, **given, **call.access.variables}

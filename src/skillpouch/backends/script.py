@@ -10,6 +10,7 @@ from typing import Any
 from skillpouch.backends.delivery import (
     Delivery,
     argument_file,
+    base_variables,
     delivery_of,
     exchange_folder,
     given_variables,
@@ -29,7 +30,6 @@ from skillpouch.backends.programs import (
     warm_process_for,
 )
 from skillpouch.calls import ToolCall
-from skillpouch.environment import base_environment
 from skillpouch.errors import UnsafeScriptError
 from skillpouch.execution.command import Command
 from skillpouch.execution.confinement import OwnFolder
@@ -78,7 +78,7 @@ async def _run(
     folder = exchange_folder(call.tool.place, call.terms.workspace)
     with argument_file(folder, delivery) as file, progress_pipe(call, folder) as pipe:
         found = _environment(call, script, delivery, file) | reported_by(pipe)
-        shared = _shared(script, packages) | skill_variables(call)
+        shared = _shared(script, packages, call.access.readable) | skill_variables(call)
         shared |= importable(call.tool.home)
         command = _command(call, script, program, delivery, shared, found)
         before = look_at(call.terms.workspace) if call.writes == "direct" else None
@@ -195,9 +195,11 @@ def _runner(script: Script) -> tuple[str, ...]:
     return (_CALL_NODE,)
 
 
-def _shared(script: Script, packages: Sequence[Environment]) -> dict[str, str]:
+def _shared(
+    script: Script, packages: Sequence[Environment], granted: tuple[Path, ...] = ()
+) -> dict[str, str]:
     """Return the variables that are the same for every call of a script."""
-    found = base_environment()
+    found = base_variables(granted)
     is_own = script.language == "python" and not any(each.python for each in packages)
     programs = [str(python_folder())] if is_own else []
     for each in packages:

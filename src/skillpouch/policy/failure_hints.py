@@ -27,6 +27,7 @@ from skillpouch.policy.file_hints import (
 )
 from skillpouch.policy.package_hints import (
     note_on_installing,
+    note_on_own_programs,
     note_on_typescript,
     notes_on_fetching,
     notes_on_packages,
@@ -148,6 +149,7 @@ def _of_scripts(
     if result.outcome != "failed":
         return notes + notes_on_packages(result, call, permit, roots, scripts)
     notes += note_on_typescript(result, call, permit, roots)
+    notes += note_on_own_programs(result, call, permit, roots)
     notes += notes_on_packages(result, call, permit, roots, scripts)
     return notes + (notes_on_fetching(result, call, roots) if is_command(call) else [])
 
@@ -355,8 +357,8 @@ def _port_named(result: ToolResult, call: ToolCall, permit: Permit) -> str:
     sources = sources_of(call.tool.home).values() if call.tool.home else ()
     for text in (given, *sources):
         if found := _LOCAL.search(text):
-            return found[1]
-    told = [each for match in _ADDRESS.findall(last_words(result)) for each in match if each]
+            return str(found[1])
+    told: list[str] = [one or two for one, two in _ADDRESS.findall(last_words(result))]
     texts = texts_of(call.tool.home).values() if call.tool.home and told else ()
     packages = permit.access.packages if told else ()
     code = (text for name in packages for text in texts_of_package(split_package(name)[0]))

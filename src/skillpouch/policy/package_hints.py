@@ -2,14 +2,17 @@
 
 import os
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from itertools import chain, islice
 from pathlib import Path
+from shutil import which
 from typing import NamedTuple
 
 from skillpouch.calls import ToolCall
+from skillpouch.environment import SYSTEM_PATH, home_directory, search_path
 from skillpouch.needs import Need
 from skillpouch.policy.authorize import Permit
 from skillpouch.policy.file_hints import as_command, last_words
@@ -19,7 +22,7 @@ from skillpouch.skills import Skill
 from skillpouch.tools import Script, Tool
 from skillpouch.trust.call_needs import is_importable, skill_of
 from skillpouch.trust.errors import trust_command
-from skillpouch.trust.grant import covers_package, split_package
+from skillpouch.trust.grant import covers_package, covers_path, split_package
 from skillpouch.trust.inferred_packages import Proposal
 from skillpouch.trust.package_names import (
     called_packages,
@@ -213,6 +216,54 @@ def programs_missed(output: str) -> Iterator[str]:
             yield name
 
 
+_LOOKED_FOR = re.compile(
+    r"\bwhich\(\s*['\"]([\w.+-]+)['\"]|\b(?:command -v|which|hash|type -P)[ ]+['\"]?([\w.+-]+)"
+)
+
+
+def note_on_own_programs(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
+    """Name the grant of a program that the user has, and that tools do not see.
+
+    One that was missed: the output says so, or the code looks for it before it starts it.
+    """
+    if call.is_unconfined or not call.tool.home:
+        return []
+    texts = texts_of(call.tool.home)
+    code = [text for path, text in texts.items() if Path(path).suffix in EXTENSIONS]
+    looked = [one or two for text in code for one, two in _LOOKED_FOR.findall(text)]
+    said = last_words(result)
+    names = [*programs_missed(said), *(name for name in looked if name.lower() in said.lower())]
+    named = (name for name in dict.fromkeys(names) if any(name in text for text in texts.values()))
+    given = list(map(str, permit.access.readable))
+    for name in islice(named, _MOST_PROGRAMS):
+        path, paths = _elsewhere(name)
+        if paths and not all(any(covers_path(g, each) for g in given) for each in paths):
+            needs = [*(Need(kind="read", value=each) for each in paths), *as_command(call)]
+            command = trust_command(call.tool.skill, needs, roots=roots)
+            told = f"note: {name} is {path} on this machine, where tools see nothing"
+            return [f"{told}; the user can grant it: `{command}`"]
+    return []
+
+
+def _elsewhere(name: str) -> tuple[str, list[str]]:
+    """Return the program of a name that only the user finds, and what a tool has to see of it."""
+    found = "" if which(name, path=SYSTEM_PATH) else which(name, path=search_path()) or ""
+    if not found.startswith("/") or Path(sys.executable).parent == Path(found).parent:
+        return "", []
+    real, home = os.path.realpath(found), home_directory()
+    if real == found:
+        return found, [found]
+    # `~/.npm/bin/x` leads to `~/.npm/lib/x/cli.js`; `~/.local/bin/x` to `~/.local/share/x/bin/x`.
+    top = os.path.commonpath((found, real))
+    wide = {"/", *map(str, (home, *home.parents, home / ".local") if home else ())}
+    if top not in wide:
+        return found, [top]
+    folder = Path(real).parent
+    return found, [str(folder.parent)] if folder.name == "bin" and Path(real).name == name else []
+
+
 def _module_run(missing: Iterable[tuple[str, str]], call: ToolCall) -> str:
     """Return a module that was missed and that code of the skill runs, by `python -m`."""
     texts = texts_of(call.tool.home) if call.tool.home else {}
@@ -292,6 +343,7 @@ def _described(proposal: Proposal) -> str:
 
 _PATH = re.compile(r"(?:[\w.+@-]+/)*[\w.+@-]+", re.ASCII)
 _MOST_PATHS = 200
+_MOST_PROGRAMS = 20
 
 
 def files_named(command: str, home: str) -> Iterator[str]:
@@ -381,8 +433,9 @@ def note_on_typescript(
 ) -> list[str]:
     """Name the package with which a Node that is too old runs a script in TypeScript."""
     runs = call.tool.runs
-    is_script = isinstance(runs, Script) and runs.language == "typescript"
-    if not is_script or not lacks_typescript(result.stderr, "typescript"):
+    if not isinstance(runs, Script) or runs.language != "typescript":
+        return []
+    if not lacks_typescript(result.stderr, "typescript"):
         return []
     if any(covers_package(package, "npm:tsx") for package in permit.access.packages):
         return []

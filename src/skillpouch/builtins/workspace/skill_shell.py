@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skillpouch.backends.delivery import (
+    base_variables,
     exchange_folder,
     importable,
     process_folder,
@@ -26,7 +27,6 @@ from skillpouch.calls import ToolCall
 from skillpouch.declarations.packages.declared_files import InstallError
 from skillpouch.declarations.skill_md import is_bash
 from skillpouch.discovery.skill_copies import SkillCopy
-from skillpouch.environment import base_environment
 from skillpouch.errors import SkillNotFoundError
 from skillpouch.execution.command import Command
 from skillpouch.execution.engine import run_command
@@ -227,7 +227,12 @@ def _command(call: ToolCall, environments: Sequence[Environment]) -> Command:
 
 def _environment(call: ToolCall, line: str, environments: Sequence[Environment]) -> dict[str, str]:
     home = call.tool.home
-    found = base_environment() | python_variables() | skill_variables(call) | importable(home)
+    found = (
+        base_variables(call.access.readable)
+        | python_variables()
+        | skill_variables(call)
+        | importable(home)
+    )
     programs = [str(each.programs) for each in environments if each.programs]
     python = next((each.python for each in environments if each.python), this_python())
     if not call.access.hosts:
