@@ -275,10 +275,18 @@ def find():
 """
 
 
+@pytest.mark.parametrize(
+    "folder",
+    [
+        'Path.home() / ".config/lamp-browser"',
+        'Path.home().joinpath(".config", {"linux": "lamp-browser"}["linux"])',
+    ],
+)
 def test_a_module_that_misses_a_path_of_the_home_in_words_of_its_own_is_told_the_grant(
-    home: Path, tmp_path: Path, write_skill: WriteSkill
+    folder: str, home: Path, tmp_path: Path, write_skill: WriteSkill
 ) -> None:
-    files = {"scripts/x.py": "import jar\njar.find()\n", "scripts/jar.py": DEEP}
+    text = DEEP.replace('Path.home() / ".config/lamp-browser"', folder)
+    files = {"scripts/x.py": "import jar\njar.find()\n", "scripts/jar.py": text}
     skills = write_skill(files=files).parent
     (home / ".config/lamp-browser").mkdir()
     manager = SkillManager(skills, workspace=tmp_path / "workspace", cache=False)

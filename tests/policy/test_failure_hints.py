@@ -1010,3 +1010,38 @@ def test_a_file_of_the_skill_that_a_command_found_is_no_reason(
 
     assert "quokkactl: command not found" in result.content
     assert "lies in the folder of the skill" not in result.content
+
+
+def test_a_socket_of_another_program_is_not_reached_by_the_grant_either(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    script = (
+        "import socket, sys\nasked = socket.socket(socket.AF_UNIX)\n"
+        "try:\n    asked.connect('/tmp/lamps-0/default')\n"
+        "except OSError:\n    sys.exit('No lamp server found on default socket')\n"
+    )
+    home = write_skill(files={"scripts/x.py": script})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+    Grants().grant(manager.get_skill("demo"), [Need(kind="local-sockets")])
+
+    content = manager.call("demo.x").content
+
+    assert "note: if it wanted a socket of another program, it reaches none" in content
+    assert f"`skillpouch trust demo --unconfined --root {home.parent}`" in content
+
+
+def test_what_is_missed_in_its_own_temporary_folder_is_explained(
+    write_skill: WriteSkill, workspace: Path
+) -> None:
+    script = (
+        "# Look.\nfolder=/tmp/lamp-sockets\n"
+        'if [ ! -d "$folder" ]; then echo "Socket directory not found: $folder" >&2; exit 1; fi\n'
+    )
+    other = 'import sys\nsys.exit("No such file: /tmp/" + "another")\n'
+    home = write_skill(files={"scripts/x.sh": script, "scripts/y.py": other})
+    manager = SkillManager(home.parent, workspace=workspace, cache=False)
+
+    told, untold = manager.call("demo.x").content, manager.call("demo.y").content
+
+    note = "note: its /tmp is its own, and new for each call"
+    assert (note in told, note in untold) == (True, False)

@@ -85,6 +85,10 @@ _NOT_OURS = (
     " Skillpouch"
 )
 _PATH, _SOCKET = re.compile(r"(?<![\w.])/[\w./-]+"), re.compile(r"(?<![\w.])/[\w./-]+\.sock\b")
+_ABOUT_SOCKETS = re.compile(r"\bsockets?\b|\bserver\b|\bdaemon\b", re.IGNORECASE)
+_IN_TEMPORARY = re.compile(
+    r"(?:[Nn]o such file|[Nn]ot found|not exist|ENOENT)[^\n]{0,60}?(/tmp/\w[\w.-]*)"
+)
 _MOST_SOCKETS = 20  # paths that are looked at
 # EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
 _NO_UNIX_SOCKET = re.compile(r"protocol driver not attached|EUNATCH", re.IGNORECASE)
@@ -114,7 +118,7 @@ def with_notes(
     notes += notes_on_own_folder(result, call, permit, roots)
     notes += note_on_absent_paths(result, permit)
     notes += _local_sockets(result, call, permit, roots)
-    notes += _others_socket(result, call, roots)
+    notes += _others_socket(result, call, permit, roots)
     if result.outcome != "ok":
         notes += _memory(result, call, permit, roots)
     if result.outcome == "failed":
@@ -137,6 +141,7 @@ def _of_failure(
     notes += note_on_changed_files(result, call, permit, roots)
     notes += note_on_outside_paths(result, call, permit, roots)
     notes += note_on_renames(result, call)
+    notes += _own_temporary(result, call)
     return notes + note_on_run_later(result, call, roots)
 
 
@@ -277,13 +282,32 @@ def _local_sockets(
     return [f"{told} processes: `{command}`; one of another program is not reached by that"]
 
 
-def _others_socket(result: ToolResult, call: ToolCall, roots: Sequence[str]) -> list[str]:
+def _others_socket(
+    result: ToolResult, call: ToolCall, permit: Permit, roots: Sequence[str]
+) -> list[str]:
     """Say that a socket of this machine is not reached, if a call that failed wanted one."""
     if not _runs_here(call) or call.is_unconfined or not result.is_error:
         return []
     path = _socket_of_machine(call, in_code=result.refused_sockets)
     told = f"note: {path} is a socket of this machine, and a confined tool reaches none but those"
-    return [f"{told} that it makes itself; {_outside(call, roots)}"] if path else []
+    is_granted = "local-sockets" in permit.access.profiles
+    if not path and is_granted and _ABOUT_SOCKETS.search(last_words(result)):
+        told = "note: if it wanted a socket of another program, it reaches none, but only those"
+    elif not path:
+        return []
+    return [f"{told} that it makes itself; {_outside(call, roots)}"]
+
+
+def _own_temporary(result: ToolResult, call: ToolCall) -> list[str]:
+    """Say that /tmp is its own, if it missed something there that files of its skill name."""
+    said = last_words(result)
+    if not _runs_here(call) or call.is_unconfined or not call.tool.home:
+        return []
+    missed = dict.fromkeys(_IN_TEMPORARY.findall(said))
+    texts = texts_of(call.tool.home).values() if missed else ()
+    if not any(path in text for text in texts for path in missed):
+        return []
+    return ["note: its /tmp is its own, and new for each call: nothing of this machine's is there"]
 
 
 def _socket_of_machine(call: ToolCall, *, in_code: bool = True) -> str:

@@ -295,6 +295,7 @@ def note_on_home(
         for path in dict.fromkeys(path for tool in tools for path in home_paths_of(tool))
         if finds_nothing or is_left or f"{own}/{path}" in said or _is_there(user / path)
     ]
+    paths += [path for path in _printed(said, own, user, call) if path not in paths]
     if result.left_in_home:  # a package may have, and not the script
         others = (path for path in _of_code(permit.access.packages) if _is_there(user / path))
         paths += islice(others, _MOST_PATHS)
@@ -312,6 +313,20 @@ def note_on_home(
     named = ", ".join(f"~/{path}" for path in lacked[:_MOST_PATHS])
     reason = f"its code uses {named}, and its HOME is a folder of its own, which is gone now"
     return [f"note: {reason}; the user can grant those that exist in yours: `{command}`"]
+
+
+def _printed(said: str, own: str, user: Path, call: ToolCall) -> Iterator[str]:
+    """Yield paths of its HOME that a call printed, that the user's has, and that its code names.
+
+    By their last part, in quotes: what a call printed alone would be no reason.
+    """
+    pattern = rf"{re.escape(own)}/((?:\.local/\w+|\.\w[\w.-]*)/\w[\w.-]*)"
+    found = dict.fromkeys(re.findall(pattern, said))
+    texts = sources_of(call.tool.home) if found and call.tool.home else {}
+    for path in islice(found, _MOST_PATHS):
+        is_named = _is_quoted(path.rpartition("/")[2], texts)
+        if is_named and not never_proposed(path) and (user / path).exists():
+            yield path
 
 
 def _note_on_lost(call: ToolCall, user: str, roots: Sequence[str]) -> str:
