@@ -447,11 +447,12 @@ def _of_packages(result: ToolResult, permit: Permit) -> list[str]:
     It names them, or fails for want of access: then those are meant that are named like secrets.
     """
     said = last_words(result)
-    is_access = _ABOUT_ACCESS.search(said) is not None
-    names = withheld(variable_names(), permit.access.variables)
-    names = [n for n in names if n in said or (is_access and is_named_like_a_secret(n))]
+    is_access, named = _ABOUT_ACCESS.search(said) is not None, set(re.findall(_NAME, said))
+    names = [name for name in variable_names() if re.fullmatch(_NAME, name)]
+    names = [n for n in names if n in named or (is_access and is_named_like_a_secret(n))]
+    names = withheld(names, permit.access.variables)
     found = read_by_packages(permit.access.packages, names) if names else []
-    told = [name for name in found if name in said]
+    told = [name for name in found if name in named]
     # A package for many services reads the keys of all of them.
     return told or (found if len(found) <= _MOST_KEYS else [])
 

@@ -29,6 +29,7 @@ def called(home: Path, workspace: Path, *packages: str) -> ToolResult:
 
 
 CLIENT = """import os
+_, TEXT = "_", "a"
 class Lamp:
     def __init__(self):
         self.key = os.environ.get("TINYLAMP_API_KEY")
@@ -49,6 +50,7 @@ def test_a_key_that_only_a_package_reads_and_that_is_set_here_is_proposed(
     unset = called(home, workspace, "tinylamp").content
     monkeypatch.setenv("TINYLAMP_API_KEY", "abc-123-def")
     monkeypatch.setenv("OTHER_API_KEY", "abc-456-def")
+    monkeypatch.setenv("_", "/usr/bin/python3")
 
     result = called(home, workspace, "tinylamp")
 
