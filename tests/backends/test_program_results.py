@@ -339,10 +339,12 @@ def test_a_file_out_of_sight_is_told_to_be_out_of_sight_whether_it_exists_or_not
     ).parent
     manager = SkillManager(root, workspace=tmp_path / "work")
 
-    notes = [manager.call(f"demo.{path.name}").content.splitlines()[-1] for path in (there, absent)]
+    said = [manager.call(f"demo.{path.name}").content.splitlines() for path in (there, absent)]
+    notes = [[line for line in lines if line.startswith("note:")] for lines in said]
 
     told = "note: it ran confined: no network, and of your files only the workspace and its skill"
-    assert notes == [told, told]
+    assert notes[0] == notes[1]
+    assert notes[0][0] == told
 
 
 @pytest.mark.parametrize(

@@ -225,10 +225,11 @@ def test_a_command_that_makes_an_environment_in_its_skill_is_told_that_it_needs_
 
 
 TASK = """import os
+key = os.environ.get("LAMP_API_KEY")  # a secret is not proposed to a call that went well
 task = os.environ.get("LAMP_TASK", "light the hall")
 print("done:", task)
 """
-TASKS = {"x.py": TASK, "x.sh": '# Work.\necho "done: ${LAMP_TASK:-light the hall}"\n'}
+TASKS = {"x.py": TASK, "x.sh": '# Work: $LAMP_API_KEY\necho "done: ${LAMP_TASK:-light the hall}"\n'}
 
 
 @pytest.mark.parametrize("way", ["tool", "command"])
@@ -249,6 +250,7 @@ def test_an_answer_without_a_variable_that_is_set_and_read_says_so(
     monkeypatch.setenv("LAMP_TASK", "light the yard")
     withheld = run()
     monkeypatch.setenv("USER", "somebody")
+    monkeypatch.setenv("LAMP_API_KEY", "abc-123-def")
     granted(home, Need(kind="setting", value="LAMP_TASK=light the yard"))
     given = run()
 

@@ -22,7 +22,7 @@ from skillpouch.runtime.memoize import BoundedCache
 from skillpouch.signatures.shebang import lacks_typescript
 from skillpouch.text import clean
 from skillpouch.tools import BuiltIn, Script, Tool
-from skillpouch.trust.requested import paths_in_home, withheld
+from skillpouch.trust.requested import paths_in_home, settings_withheld
 from skillpouch.trust.requested_packages import sources_of
 from skillpouch.workspace.read_only import READ_ONLY_ERROR, run_later_named
 from skillpouch.workspace.workspace import Before, changed_files
@@ -317,7 +317,7 @@ def may_lack(result: ToolResult, tool: Tool, given: Container[str] = ()) -> bool
         return True
     if not result.protections:
         return False
-    if _uses_home(tool) or (tool.variables and withheld(tool.variables, given)):
+    if _uses_home(tool) or (tool.variables and settings_withheld(tool.variables, given)):
         return True
     said = (result.stdout, result.stderr)
     parts = (*_LACKING, *tool.variables)

@@ -87,7 +87,7 @@ _NOT_OURS = (
 _PATH, _SOCKET = re.compile(r"(?<![\w.])/[\w./-]+"), re.compile(r"(?<![\w.])/[\w./-]+\.sock\b")
 _ABOUT_SOCKETS = re.compile(r"\bsockets?\b|\bserver\b|\bdaemon\b", re.IGNORECASE)
 _IN_TEMPORARY = re.compile(
-    r"(?:[Nn]o such file|[Nn]ot found|not exist|ENOENT)[^\n]{0,60}?(/tmp/\w[\w.-]*)"
+    r"(?:[Nn]o such file|[Nn]ot found|not exist|ENOENT)[^\n]{0,60}?(/tmp/\w[\w./-]*\w)"
 )
 _MOST_SOCKETS = 20  # paths that are looked at
 # EUNATCH: the sandbox answers so to a unix socket that was not granted, and to nothing else.
@@ -303,7 +303,8 @@ def _own_temporary(result: ToolResult, call: ToolCall) -> list[str]:
     said = last_words(result)
     if not _runs_here(call) or call.is_unconfined or not call.tool.home:
         return []
-    missed = dict.fromkeys(_IN_TEMPORARY.findall(said))
+    seen = (str(call.terms.workspace), call.tool.home, call.tool.place)
+    missed = [path for path in _IN_TEMPORARY.findall(said) if not path.startswith(seen)]
     texts = texts_of(call.tool.home).values() if missed else ()
     if not any(path in text for text in texts for path in missed):
         return []

@@ -27,6 +27,7 @@ from skillpouch.trust.requested import (
     kind_of,
     needs_no_grant,
     never_proposed,
+    settings_withheld,
     withheld,
 )
 from skillpouch.trust.requested_packages import (
@@ -399,7 +400,8 @@ def notes_on_variables(
     given = permit.access.variables
     scripts = [with_variables(tool) for tool in tools] if is_command(call) else tools
     own = [name for each in scripts for name in variables_read(each)]
-    missed = _named(result, call, own) or withheld(own, given)
+    find = withheld if result.outcome == "failed" else settings_withheld
+    missed = _named(result, call, own) or find(own, given)
     if result.outcome == "failed":
         missed = [*_likely(result, scripts), *missed]
         missed = missed or _of_packages(result, permit)

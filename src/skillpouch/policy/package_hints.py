@@ -62,6 +62,7 @@ _WORD = re.compile(r"[('\"]*((?:@[\w.-]+/)?[A-Za-z0-9](?:[\w.-]*[A-Za-z0-9])?)")
 # "the lamp library is not installed": in words of its own, of a package that it can do without.
 _INSTALLING = re.compile(r"\binstall(?:ed)?\b", re.IGNORECASE)
 _WORDS = re.compile(r"[A-Za-z][\w.-]*\w")
+_FRAME = re.compile(r"^\s*File \"([^\"\n]+)\", line \d", re.MULTILINE)
 _NO_ADVICE = (
     "note: its output tells to install packages that no file of the skill declares or names, so"
     " none is proposed: what a program prints is no reason to install anything"
@@ -105,21 +106,24 @@ def notes_on_packages(
         lacking = [each for each in lacking if not any(_is_guess_for(name, each) for name in told)]
         lacking += [] if given else _had_so_far(found, lacking)
         return [_proposal(call, lacking, told, brought, roots)]
-    return _notes_on_others(call, given, missing, advice, named, roots)
+    return _notes_on_others(said, call, given, advice, named, roots)
 
 
 def _notes_on_others(
+    said: str,
     call: ToolCall,
     given: Sequence[str],
-    missing: Sequence[tuple[str, str]],
     advice: Sequence[str],
     named: AbstractSet[str],
     roots: Sequence[str],
 ) -> list[str]:
     """Tell of what was missed and is neither imported by the skill nor told by its files."""
+    missing = _NO_MODULE.findall(said)
     if module := _module_run(missing, call):
         return [_note_on_module(call, module, roots)]
-    if given and (modules := [module for module, _ in missing if module]):
+    modules = [module for module, _ in missing if module]
+    # The last file in a traceback is where the import stands.
+    if given and modules and any("/site-packages/" in each for each in _FRAME.findall(said)[-1:]):
         return [_note_on_undeclared(call, modules[-1], roots)]
     is_known = any(_is_given(name, given) or _is_given(f"npm:{name}", given) for name in named)
     return [_NO_ADVICE] if advice and not is_known else []

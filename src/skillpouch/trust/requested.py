@@ -245,6 +245,11 @@ def needs_no_grant(name: str) -> bool:
     return name in _GIVEN or name.startswith(_OURS) or is_standard(name)
 
 
+def settings_withheld(read: Iterable[str], given: Container[str]) -> list[str]:
+    """Return those of them that are no secrets by their names: none is proposed without need."""
+    return [name for name in withheld(read, given) if not is_named_like_a_secret(name)]
+
+
 def withheld(read: Iterable[str], given: Container[str]) -> list[str]:
     """Return those of the variables that a script reads that are set here and not given to it."""
     return [
